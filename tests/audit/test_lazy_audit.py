@@ -19,14 +19,8 @@ pytestmark = pytest.mark.frames
 pytest.importorskip("pyarrow")
 nw = pytest.importorskip("narwhals")
 N = 3_000
-FIELDS = {
-    "action": "act",
-    "reward": "r",
-    "propensity": "p",
-    "context": ["x0", "x1"],
-    "group": "g",
-    "timestamp": "t",
-}
+FIELDS = {"action": "act", "reward": "r", "propensity": "p", "context": ["x0", "x1"]}
+FIELDS |= {"group": "g", "timestamp": "t"}
 
 
 def by_parts(lazy):
@@ -70,19 +64,15 @@ def in_memory(data):
     """Return the same as ordinary logs."""
     import pyarrow as pa
 
-    return BanditLogs(
-        pa.table({name: data[name] for name in FIELDS["context"]}),
-        data["act"],
-        data["r"],
-        data["p"],
-        group=data["g"],
-        timestamp=data["t"],
-    ).with_columns(pi=data["pi"])
+    context = pa.table({name: data[name] for name in FIELDS["context"]})
+    fields = {"group": data["g"], "timestamp": data["t"]}
+    logs = BanditLogs(context, data["act"], data["r"], data["p"], **fields)
+    return logs.with_columns(pi=data["pi"])
 
 
 def check_facts(found, expected, names):
     """Raise unless some facts are equal, tables included."""
-    for name in names:
+    for name in names.split("|"):
         one, other = found.facts[name], expected.facts[name]
         if isinstance(other, dict):
             assert one.keys() == other.keys()
@@ -98,41 +88,29 @@ def check_facts(found, expected, names):
 
 
 OF_THE_LOG = (
-    "rounds",
-    "features",
-    "number of actions",
-    "actions logged",
-    "actions",
-    "reward, lowest",
-    "reward, highest",
-    "reward, mean",
-    "reward, share not zero",
-    "reward, distinct values",
-    "propensity, mean",
-    "groups",
-    "rounds of a group, median",
-    "rounds of a group, most",
-    "effective groups",
-    "first time",
-    "last time",
+    "rounds|features|number of actions|actions logged|actions|reward, lowest|"
+    "reward, highest|reward, mean|reward, share not zero|reward, distinct values|"
+    "propensity, mean|groups|rounds of a group, median|rounds of a group, most|"
+    "effective groups|first time|last time"
 )
 OF_THE_WEIGHTS = (
-    "unsupported mass",
-    "effective sample size",
-    "effective share",
-    "largest weight",
-    "mean weight",
-    "mean weight, standard errors from 1",
+    "|effective sample size|effective share|largest weight|mean weight|"
+    "mean weight, standard errors from 1"
 )
+
+
+def findings_of(lazy, name, policy=None):
+    """Return the findings of this name, of the log or beside a policy."""
+    found = audit(lazy) if policy is None else audit(policy, lazy)
+    return [one for one in found.findings if one.name == name]
 
 
 def test_a_small_log_is_audited_in_memory(tmp_path):
     data = columns()
     found, expected = audit(written(tmp_path, data)), audit(in_memory(data))
     assert found.facts.keys() == expected.facts.keys()
-    assert [one.name for one in found.findings] == [
-        one.name for one in expected.findings
-    ]
+    names = [[one.name for one in each.findings] for each in (found, expected)]
+    assert names[0] == names[1]
     check_facts(found, expected, OF_THE_LOG)
 
 
@@ -159,8 +137,8 @@ def test_weights_are_those_of_all_rounds(tmp_path, policy):
     if policy == "model":
         policy = SoftmaxPolicy(alpha=1.0).fit(in_memory(columns(1)))
     found, expected = lazy.audit(policy), audit(policy, logs)
-    names = OF_THE_WEIGHTS if policy != "pi" else OF_THE_WEIGHTS[1:]
-    check_facts(found, expected, (*OF_THE_LOG, *names))
+    support = "" if policy == "pi" else "|unsupported mass"
+    check_facts(found, expected, OF_THE_LOG + OF_THE_WEIGHTS + support)
     assert found.about_policy
     assert "balance of the context" in found.facts
     alarms = [{one.name for one in each.alarms} for each in (found, expected)]
@@ -202,13 +180,8 @@ def test_rows_are_those_of_the_log(tmp_path):
 
 
 def test_repeated_rounds_are_called_by_their_places(tmp_path):
-    data = columns()
-    twice = {name: np.repeat(values[: N // 2], 2) for name, values in data.items()}
-    [found] = [
-        one
-        for one in audit(by_parts(written(tmp_path, twice))).findings
-        if one.name == "repeated_rounds"
-    ]
+    twice = {name: np.repeat(v[: N // 2], 2) for name, v in columns().items()}
+    [found] = findings_of(by_parts(written(tmp_path, twice)), "repeated_rounds")
     first, again = found.rows[:2]
     assert again == first + 1 and first % 2 == 0
     assert f"row {again} equals row {first}" in found.found
@@ -217,9 +190,7 @@ def test_repeated_rounds_are_called_by_their_places(tmp_path):
 def test_rounds_that_a_policy_has_learned_from(tmp_path):
     lazy = by_parts(written(tmp_path, columns()))
     policy = SoftmaxPolicy(alpha=1.0).fit(lazy.head(300))
-    [found] = [
-        one for one in audit(policy, lazy).findings if one.name == "learned_rounds"
-    ]
+    [found] = findings_of(lazy, "learned_rounds", policy)
     assert found.number == pytest.approx(300 / N)
     assert found.rows == tuple(range(10))
 
@@ -271,17 +242,10 @@ def test_slates(tmp_path):
     reward = (rng.random(N) < 0.2).astype(float)
     data = {"s0": slate[:, 0], "s1": slate[:, 1], "r": reward, "x": rng.normal(size=N)}
     pq.write_table(pa.table(data), tmp_path / "slates.parquet", row_group_size=500)
-    lazy = scan_logs(
-        tmp_path, slate=["s0", "s1"], reward="r", context=["x"], n_candidates=4
-    )
+    roles = {"slate": ["s0", "s1"], "reward": "r", "context": ["x"]}
+    lazy = scan_logs(tmp_path, n_candidates=4, **roles)
     logs = SlateLogs(data["x"][:, None], slate, reward, n_candidates=4)
     found, expected = audit(by_parts(lazy)), audit(logs)
-    names = (
-        "rounds",
-        "empty slots, share",
-        "candidates, most",
-        "slots",
-        "reward, mean",
-    )
+    names = "rounds|empty slots, share|candidates, most|slots|reward, mean"
     check_facts(found, expected, names)
     assert found.ok == expected.ok

@@ -96,13 +96,17 @@ def test_noise_tells_nothing(name):
         assert found(logs_with(half, seed, reward), seed) == []
 
 
-def test_whether_there_was_a_reward():
-    reward = REWARDS["spend"](np.random.default_rng(0))
-    [one] = found(logs_with(reward > 0, reward=reward))
-    assert "whether there is a reward" in one.found
-    # and the amount where the reward is whether there was one
-    [one] = found(logs_with(reward, reward=(reward > 0) * 1.0))
-    assert one.columns == (4,)
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_scales_do_not_matter_and_whether_there_was_a_reward(scale):
+    reward = scale * REWARDS["normal"](np.random.default_rng(0))
+    assert len(found(logs_with(reward, reward=reward))) == 1
+    if scale == 1:
+        reward = REWARDS["spend"](np.random.default_rng(0))
+        [one] = found(logs_with(reward > 0, reward=reward))
+        assert "whether there is a reward" in one.found
+        # and the amount where the reward is whether there was one
+        [one] = found(logs_with(reward, reward=(reward > 0) * 1.0))
+        assert one.columns == (4,)
 
 
 def test_right_logs_without_much_noise_are_quiet():
@@ -142,16 +146,14 @@ def test_texts_and_missing_values():
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     reward = REWARDS["clicks"](rng)
-    text = np.where(reward > 0, "paid", "left")
-    frame = pd.DataFrame({"x": rng.normal(size=2000), "outcome": text})
+    text = pd.Series(np.where(reward > 0, "paid", "left"))
+    frame = pd.DataFrame({"x": rng.normal(size=2000)})
     action = rng.integers(0, 3, 2000)
-    [one] = found(BanditLogs(frame, action, reward))
-    assert one.columns == ("outcome",)
-    assert "column 'outcome'" in one.advice[0].lower()
-    frame["outcome"] = pd.Series(text).where(reward > 0)  # missing where there is none
-    [one] = found(BanditLogs(frame, action, reward))
-    assert one.columns == ("outcome",)
-    frame["outcome"] = [f"order {i}" for i in range(2000)]
+    for column in (text, text.where(reward > 0)):  # missing where there is none
+        [one] = found(BanditLogs(frame.assign(outcome=column), action, reward))
+        assert one.columns == ("outcome",)
+        assert "column 'outcome'" in one.advice[0].lower()
+    frame = frame.assign(outcome=[f"order {i}" for i in range(2000)])
     assert found(BanditLogs(frame, action, reward)) == []
 
 
@@ -162,12 +164,9 @@ def test_slates():
     context = np.column_stack([rng.normal(size=2000), reward])
     assert found(SlateLogs(context, slate, reward))[0].columns == (1,)
     assert found(SlateLogs(context[:, :1], slate, reward)) == []
-
-
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_scales_do_not_matter(scale):
-    reward = scale * REWARDS["normal"](np.random.default_rng(0))
-    assert len(found(logs_with(reward, reward=reward))) == 1
+    _, action, visit, bought = visits()
+    logs = SlateLogs(bought[:, None] * 1.0, action[:, None], visit * 1.0)
+    assert len(found(logs)) == 1
 
 
 def test_what_cannot_be_tested_is_quiet():
@@ -204,16 +203,12 @@ def test_a_difference_of_two_columns(name):
     assert "determine the reward" in one.advice[1]
 
 
-def test_a_product_of_two_columns():
+def test_a_product_of_two_columns_or_a_column_and_the_action():
     columns = np.random.default_rng(0).normal(size=(2000, 2))
     [one] = beside_noise(columns, columns.prod(axis=1))
     assert set(one.columns) == {4, 5}
-
-
-def test_a_reward_made_of_a_column_and_the_action():
     rng = np.random.default_rng(0)
-    revenue = rng.normal(size=2000)
-    action = rng.integers(0, 3, 2000)
+    revenue, action = rng.normal(size=2000), rng.integers(0, 3, 2000)
     [one] = beside_noise(revenue, revenue - np.array([0.0, 1.0, 3.0])[action], action)
     assert (one.severity, one.columns) == ("warning", (4,))
     assert "and the action" in one.found
@@ -239,9 +234,8 @@ def test_who_bought_has_visited():
     [one] = of_visits(bought, action, visit)
     assert (one.name, one.severity, one.columns) == ("reward_leak", "warning", (1,))
     count = int(bought.sum())
-    assert one.found.startswith(
-        f"All {count} rounds in which context column 1 is 1 are rewarded"
-    )
+    told = f"All {count} rounds in which context column 1 is 1 are rewarded"
+    assert one.found.startswith(told)
     assert one.number == count
     [one] = of_visits(bought * rng.gamma(2, 50, len(bought)), action, visit)
     assert "is not 0" in one.found
@@ -264,15 +258,15 @@ def test_names_and_missing_values():
     pd = pytest.importorskip("pandas")
     _, action, visit, bought = visits()
     pages = np.where(bought, "checkout", np.where(action == 0, "start", "other"))
-    frame = pd.DataFrame({"page": pages})
-    [one] = found(BanditLogs(frame, action, visit * 1.0))
-    assert "column 'page' is 'checkout'" in one.found
-    frame["page"] = pd.Series(pages).where(bought)
-    [one] = found(BanditLogs(frame, action, visit * 1.0))
-    assert "column 'page' is 'checkout'" in one.found
-    frame["page"] = pd.Series(pages).where(~bought)
-    [one] = found(BanditLogs(frame, action, visit * 1.0))
-    assert "column 'page' is missing" in one.found
+    column = pd.Series(pages)
+    for page, text in (
+        (column, "'checkout'"),
+        (column.where(bought), "'checkout'"),
+        (column.where(~bought), "missing"),
+    ):
+        frame = pd.DataFrame({"page": page})
+        [one] = found(BanditLogs(frame, action, visit * 1.0))
+        assert f"column 'page' is {text}" in one.found
 
 
 def test_an_exception_a_chance_or_one_action_is_no_outcome():
@@ -298,12 +292,6 @@ def test_rewards_that_follow_from_context_and_action_are_quiet():
         reward = (action == label) & (label > 0)
         noisy = np.where(rng.random(3000) < 0.8, label, 0)
         assert of_visits(noisy, action, reward) == []
-
-
-def test_slates_of_visits():
-    _, action, visit, bought = visits()
-    logs = SlateLogs(bought[:, None] * 1.0, action[:, None], visit * 1.0)
-    assert len(found(logs)) == 1
 
 
 # -- findings that another one explains ------------------------------------------------

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An audit of a policy: support, weights, clipping, balance, and what it cannot do."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -52,10 +54,8 @@ def test_what_a_check_cannot_do_it_says():
     facts, found = of_policy(OTHER, LOGS.replace(propensity=None))
     assert facts["weights of the policy"] == "not possible: no propensities"
     assert found == []
-    assert_allclose(
-        sorted(facts["actions of the policy"]["policy's share"]),
-        sorted(OTHER.mean(axis=0)),
-    )
+    shares = sorted(facts["actions of the policy"]["policy's share"])
+    assert_allclose(shares, sorted(OTHER.mean(axis=0)))
     with pytest.raises(TypeError, match="EpsilonGreedy learns while it acts"):
         audit(EpsilonGreedy(), LOGS)
     # the sentence says how, and so it goes
@@ -71,26 +71,25 @@ def test_rounds_that_the_policy_has_learned_from():
     assert "train_test_split" in one.text
 
 
-@pytest.mark.parametrize("n", [1, 2, 5])
-def test_few_rounds(n):
-    facts, _ = of_policy(OTHER[:n], LOGS[:n])
-    assert facts["effective sample size"] <= n + 1e-9
-
-
-def test_logs_without_anything_to_see():
+def test_few_rounds_and_logs_without_anything_to_see():
+    for n in (1, 2, 5):
+        facts, _ = of_policy(OTHER[:n], LOGS[:n])
+        assert facts["effective sample size"] <= n + 1e-9
     one = BanditLogs(np.zeros((50, 0)), np.zeros(50), np.zeros(50), np.ones(50))
     facts, found = of_policy(UniformPolicy(), one)
     assert found == []
     assert facts["mean weight"] == 1
+    logs, pi = half_reached(50)
+    empty = BanditLogs(np.zeros((50, 0)), logs.action, logs.reward, logs.propensity)
+    assert balance(pi, empty) == (None, [])
+    assert balance(pi[:1], logs[:1]) == (None, [])
 
 
 def test_many_actions():
     rng = np.random.RandomState(0)
     n, k = 300, 100_000
-    p = np.full(n, 1 / k)
-    logs = BanditLogs(
-        rng.normal(size=(n, 2)), rng.randint(k, size=n), np.ones(n), p, actions=range(k)
-    )
+    rounds = rng.normal(size=(n, 2)), rng.randint(k, size=n), np.ones(n)
+    logs = BanditLogs(*rounds, np.full(n, 1 / k), actions=range(k))
     facts, found = of_policy(UniformPolicy(), logs)
     assert names(found) == [("unsupported_mass", "note")]  # all weights are one
     assert facts["unsupported mass"] > 0.99 and facts["mean weight"] == 1
@@ -101,15 +100,12 @@ def test_many_actions():
 
 @pytest.mark.thorough
 def test_right_logs_are_quiet():
-    for seed in range(20):
-        for scale in (0.2, 0.4):
-            for n in (300, 1000):
-                logs, mu = softmax_logs(n, scale=scale, seed=seed)
-                flat = np.sqrt(mu)
-                flat /= flat.sum(axis=1, keepdims=True)
-                for policy in (UniformPolicy(), mu, flat):
-                    _, found = of_policy(policy, logs)
-                    assert [one for one in found if one.is_alarm] == []
+    for seed, scale, n in product(range(8), (0.2, 0.4), (300, 1000)):
+        logs, mu = softmax_logs(n, scale=scale, seed=seed)
+        flat = np.sqrt(mu)
+        flat /= flat.sum(axis=1, keepdims=True)
+        for policy in (UniformPolicy(), mu, flat):
+            assert not any(one.is_alarm for one in of_policy(policy, logs)[1])
 
 
 # -- support --------------------------------------------------------------------------
@@ -125,14 +121,9 @@ def test_a_policy_within_the_logs():
 
 
 def test_actions_that_were_never_logged_are_named():
-    labels = ["a", "b", "c", "d", "e", "f"]
-    logs = BanditLogs(
-        LOGS.context,
-        np.array(labels)[LOGS.action_index],
-        LOGS.reward,
-        LOGS.propensity,
-        actions=labels,
-    )
+    labels = np.array(["a", "b", "c", "d", "e", "f"])
+    given = LOGS.context, labels[LOGS.action_index], LOGS.reward, LOGS.propensity
+    logs = BanditLogs(*given, actions=labels)
     pi = np.tile([0.3, 0.1, 0.1, 0.1, 0.05, 0.35], (len(logs), 1))
     for one in (logs, logs.replace(propensity=None)):
         facts, [found] = told("unsupported_mass", pi, one)
@@ -451,25 +442,18 @@ def test_right_logs_are_in_balance():
 def test_columns_of_all_kinds():
     pd = pytest.importorskip("pandas")
     logs, pi = half_reached(4000)
-    side = np.where(logs.context[:, 0] > 0, "right", "left")
-    frame = pd.DataFrame(
-        {
-            "side": side,
-            "other": np.tile(["u", "v"], 2000),
-            "number": logs.context[:, 1],
-            "constant": 1.0,
-            "gone": np.where(np.arange(4000) % 3, logs.context[:, 0], np.nan),
-        }
-    )
-    fields = logs.action, logs.reward, logs.propensity
-    table, [found] = balance(pi, BanditLogs(frame, *fields))
+    x, rest = logs.context[:, 0], (logs.action, logs.reward, logs.propensity)
+    columns = {"side": np.where(x > 0, "right", "left")}
+    columns |= {"other": np.tile(["u", "v"], 2000), "number": logs.context[:, 1]}
+    columns |= {"constant": 1.0, "gone": np.where(np.arange(4000) % 3, x, np.nan)}
+    table, [found] = balance(pi, BanditLogs(pd.DataFrame(columns), *rest))
     assert set(found.columns) == {"side", "gone"}
     assert "column 'side' = 'left' by +" in found.text.replace("Col", "col")
     assert "other = 'u'" in table["column"]
     assert not any(name.startswith("constant") for name in table["column"])
     huge = logs.context * np.array([1e300, 1.0, 1.0])
     for context in (sparse.csr_matrix(logs.context), huge):
-        assert balance(pi, BanditLogs(context, *fields))[1][0].columns == (0,)
+        assert balance(pi, BanditLogs(context, *rest))[1][0].columns == (0,)
 
 
 def test_many_rounds_are_drawn_from():
@@ -478,10 +462,3 @@ def test_many_rounds_are_drawn_from():
     assert one == balance(pi, logs)[0]  # the draw has a seed
     assert one["mean"][0] != pytest.approx(logs.context[:, 0].mean(), rel=1e-9)
     assert found.columns == (0,)
-
-
-def test_nothing_to_compare():
-    logs, pi = half_reached(50)
-    empty = BanditLogs(np.zeros((50, 0)), logs.action, logs.reward, logs.propensity)
-    assert balance(pi, empty) == (None, [])
-    assert balance(pi[:1], logs[:1]) == (None, [])

@@ -46,13 +46,10 @@ FACTS = {
 FOUND = Audit(FACTS, [NOTE, DOUBT, FAULT])
 
 
-def test_the_worst_comes_first_and_equals_keep_their_order():
+def test_the_worst_comes_first_and_notes_are_no_alarms():
     assert FOUND.findings == (FAULT, DOUBT, NOTE)
     other = finding("other_note", "note", "More.")
     assert Audit({}, [other, NOTE]).findings == (other, NOTE)
-
-
-def test_notes_are_no_alarms():
     assert FOUND.alarms == (FAULT, DOUBT)
     assert not FOUND.ok
     assert Audit({}, [NOTE]).ok
@@ -66,6 +63,8 @@ def test_the_text_tells_findings_advice_places_and_facts():
     assert "  rounds           3,000" in text
     assert "  action  mean reward" in text
     assert "  1000           0.25" in text
+    assert repr(Audit({}, [])) == "Audit: no check found anything."
+    assert repr(Audit({}, [NOTE])).startswith("Audit: no alarm, 1 note.")
 
 
 def test_long_tables_are_shortened_in_text_and_whole_in_the_record():
@@ -76,22 +75,11 @@ def test_long_tables_are_shortened_in_text_and_whole_in_the_record():
     assert len(found.to_dict()["facts"]["actions"]["action"]) == 50
 
 
-def test_an_audit_without_findings_says_so():
-    assert repr(Audit({}, [])) == "Audit: no check found anything."
-    assert repr(Audit({}, [NOTE])).startswith("Audit: no alarm, 1 note.")
-
-
 def test_an_effect_that_the_sentence_tells_is_not_told_again():
     few = finding("low_overlap", "warning", "On 8.8 rounds of 9,000.", effect=0.00098)
     assert "effect" not in repr(Audit({}, [few]))
     assert "effect: 0.25" in repr(FOUND)
     assert Audit({}, [few]).to_records()[0]["effect"] == 0.00098
-
-
-def test_html_is_escaped():
-    html = FOUND._repr_html_()
-    assert "&lt;b&gt; is constant" in html
-    assert "<b>" not in html
 
 
 def test_a_finding_is_told_in_html_with_its_steps_and_its_places():
@@ -102,39 +90,27 @@ def test_a_finding_is_told_in_html_with_its_steps_and_its_places():
     steps = "What to check, most likely first:"
     assert f"{FAULT.found} {steps}</p><ol><li>{FAULT.advice[0]}</li>" in part
     assert "effect: 0.25" in part and "rows: 7" in page
+    assert "&lt;b&gt; is constant" in html and "<b>" not in html
 
 
-def test_the_record_is_what_json_takes():
+def test_records_frames_and_pickles():
     record = json.loads(json.dumps(FOUND.to_dict(), allow_nan=False))
     assert record["facts"]["largest weights"] == [3.0, None]
     assert record["facts"]["actions"]["action"] == [1000, 2000]
-    assert [one["finding"] for one in record["findings"]] == [
-        "some_fault",
-        "some_doubt",
-        "some_note",
-    ]
+    names = ["some_fault", "some_doubt", "some_note"]
+    assert [one["finding"] for one in record["findings"]] == names
     assert record["findings"][0]["number"] == 12.5
     assert record["findings"][2]["effect"] is None
-
-
-def test_the_frame_has_a_row_for_each_finding():
+    assert pickle.loads(pickle.dumps(FOUND)).to_dict() == FOUND.to_dict()
     pytest.importorskip("pandas")
     frame = FOUND.to_frame()
     assert frame["severity"].tolist() == ["error", "warning", "note"]
     assert Audit({}, []).to_frame().columns.tolist() == frame.columns.tolist()
 
 
-def test_an_audit_can_be_pickled():
-    assert pickle.loads(pickle.dumps(FOUND)).to_dict() == FOUND.to_dict()
-
-
 def test_a_finding_becomes_the_warning_of_an_evaluator():
     warning = FAULT.warning()
     assert isinstance(warning, PropensityWarning)
-    assert warning.value == 12.5
-    assert str(warning) == FAULT.text
-
-
-def test_a_severity_must_be_known():
+    assert (warning.value, str(warning)) == (12.5, FAULT.text)
     with pytest.raises(ValueError, match="severity must be one of"):
         finding("x", "fatal", "No.")

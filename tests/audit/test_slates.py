@@ -15,10 +15,7 @@ from skope_ope import (
     audit,
 )
 from skope_ope.datasets import make_slate_logs
-from skope_ope.policies import (
-    EmpiricalSlatePolicy,
-    SampledSlatePolicy,
-)
+from skope_ope.policies import EmpiricalSlatePolicy, SampledSlatePolicy
 from tests._quiet import quiet
 from tests.audit._told import names, of_policy
 
@@ -161,14 +158,8 @@ def test_empty_slots_are_decisions():
 def test_impossible_slates_are_named():
     slate = np.tile([[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1]], (17, 1))[:100]
     slate[[7, 30]] = 0
-    logs = SlateLogs(
-        np.zeros((100, 1)),
-        slate,
-        np.zeros(100),
-        n_candidates=3,
-        logging_policy=UniformSlatePolicy(2),
-    )
-    [one] = compared(logs)[1]
+    fields = {"n_candidates": 3, "logging_policy": UniformSlatePolicy(2)}
+    [one] = compared(SlateLogs(np.zeros((100, 1)), slate, np.zeros(100), **fields))[1]
     assert one.name == "impossible_slates" and one.severity == "error"
     assert one.rows == (7, 30) and one.number == 0.02
     assert "slot 1 of row 7 holds candidate 0" in one.found
@@ -178,8 +169,7 @@ def test_propensities_that_are_not_the_policys():
     logs = make_slate_logs(300, random_state=0)
     p = logs.propensity.copy()
     p[[3, 8]] *= 2
-    wrong = rebuilt(logs, propensity=p)
-    [one] = compared(wrong)[1]
+    [one] = compared(rebuilt(logs, propensity=p))[1]
     assert one.name == "contradicting_propensity" and one.rows == (3, 8)
     assert_allclose(one.effect, 1.0)
 
@@ -195,37 +185,25 @@ def test_weighted_rounds_are_thinned():
     assert not kinds(some.with_columns(sample_weight=weight))
 
 
-def test_a_group_that_repeats_its_slate_is_one_round():
-    logs = make_slate_logs(200, random_state=0)
-    again = logs[np.repeat(np.arange(200), 20)]
-    group = np.repeat(np.arange(200), 20)
-    sticky = rebuilt(again, group=group)
-    facts, found = compared(sticky)
-    told = "200 of 4,000 rounds compared, one a group"
-    assert not found and list(facts.values()) == [told]
-
-
-def test_a_sample_says_why_it_is_one():
-    logs = make_slate_logs(5000, n_candidates=50, random_state=0)
-    facts = compared(logs)[0]
-    n = 60_000 // (3 * 51)
-    told = f"{n} of 5,000 rounds compared, drawn at random: each takes 153"
-    assert facts[WHAT].startswith(told)
-
-
-def test_what_cannot_be_compared_is_said():
-    logs = make_slate_logs(100, random_state=0)
-
+def test_what_is_compared_and_what_cannot_be():
     def told(logs):
         facts, found = compared(logs)
         assert not found
         return facts[WHAT]
 
+    logs, group = make_slate_logs(200, random_state=0), np.repeat(np.arange(200), 20)
+    facts, found = compared(rebuilt(logs[group], group=group))
+    one_a_group = "200 of 4,000 rounds compared, one a group"
+    assert not found and list(facts.values()) == [one_a_group]
     assert "no logging_policy" in told(rebuilt(logs, logging_policy=None))
     assert "fewer than 30" in told(logs[:20])
     assert "fewer than 30" in told(logs[:1])
     sampled = SampledSlatePolicy(logs.logging_policy, n_samples=10)
     assert "means of draws" in told(rebuilt(logs, logging_policy=sampled))
+    drawn = compared(make_slate_logs(5000, n_candidates=50, random_state=0))[0][WHAT]
+    n = 60_000 // (3 * 51)
+    text = f"{n} of 5,000 rounds compared, drawn at random: each takes 153"
+    assert drawn.startswith(text)
 
 
 # -- policies -------------------------------------------------------------------------

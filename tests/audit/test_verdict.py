@@ -103,14 +103,9 @@ def test_what_a_value_and_an_audit_both_tell_is_told_once():
 
 def test_no_warning_of_an_audit_stands_in_for_an_error_of_the_value():
     rng = np.random.RandomState(0)
-    action = np.zeros(2000, dtype=int)
-    action[:3] = 1
-    logs = BanditLogs(
-        rng.normal(size=(2000, 1)),
-        action,
-        rng.normal(size=2000),
-        np.where(action, 0.001, 0.999),
-    )
+    action = (np.arange(2000) < 3).astype(int)
+    x, reward = rng.normal(size=(2000, 1)), rng.normal(size=2000)
+    logs = BanditLogs(x, action, reward, np.where(action, 0.001, 0.999))
     found = audit(ConstantPolicy(1), logs)
     assert {one.severity for one in found.alarms} == {"warning"}
     value = value_of(IPS(), ConstantPolicy(1), logs)

@@ -86,9 +86,8 @@ def test_unknown_names(table, monkeypatch):
         load_classification(3)
 
 
-@pytest.mark.parametrize(
-    ("text", "match"),
-    [
+def test_files_that_are_no_sets(table, tmp_path):
+    for text, match in (
         ("", "lacks the column"),
         ("x,y\n1,2\n", r"lacks the column \"label\".*'x', 'y'"),
         ("x,label\n", "no rows"),
@@ -96,14 +95,9 @@ def test_unknown_names(table, monkeypatch):
         ("x,label\n1,zero\n", "row 1 .*zero"),
         ("x,label\n1,0\n1\n", "row 2 .*1 entries for 2 columns"),
         ("x,label\n1,0,4\n", "row 1 .*3 entries for 2 columns"),
-    ],
-)
-def test_files_that_are_no_sets(table, text, match):
-    with pytest.raises(ValueError, match=match):
-        load_classification("toy", data_home=table(text))
-
-
-def test_damaged_files(tmp_path):
+    ):
+        with pytest.raises(ValueError, match=match):
+            load_classification("toy", data_home=table(text))
     path = tmp_path / "uci_toy.csv.gz"
     whole = gzip.compress(b"x,label\n" + b"1,0\n" * 1000)
     for damaged in (whole[: len(whole) // 2], b"x,label\n1,0\n", b"\x1f\x8b"):
@@ -119,14 +113,13 @@ def test_damaged_files(tmp_path):
 def test_real_files(name, data_dir):
     n, d, n_classes = SHAPES[name]
     data = load_classification(name, data_home=data_dir)
-    assert data.data.shape == (n, d)
-    assert_array_equal(np.unique(data.target), np.arange(n_classes))
+    X, y = data.data, data.target
+    assert X.shape == (n, d)
+    assert_array_equal(np.unique(y), np.arange(n_classes))
     assert len(data.target_names) == n_classes
-    assert np.isfinite(data.data).all()
-    logs, rewards = make_logs_from_classification(
-        data.data, data.target, random_state=0
-    )
-    assert_array_equal(rewards.sum(axis=0), np.bincount(data.target))
+    assert np.isfinite(X).all()
+    logs, rewards = make_logs_from_classification(X, y, random_state=0)
+    assert_array_equal(rewards.sum(axis=0), np.bincount(y))
     assert logs.n_actions == n_classes
 
 
@@ -134,18 +127,15 @@ def test_real_files(name, data_dir):
 
 
 def test_dense_and_sparse_files(tmp_path, monkeypatch):
+    monkeypatch.delenv("SKOPE_OPE_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match="pass data_home, or set"):
+        load_ranking("one")
     X, y, qid = np.eye(3), np.array([0, 1, 2]), np.array([1, 1, 2])
     np.savez(tmp_path / "ltr_one.npz", X=X, y=y, qid=qid, feature_names=[*"abc"])
     S = sparse.csr_matrix(X)
-    np.savez(
-        tmp_path / "ltr_two.npz",
-        X_data=S.data.astype(np.uint8),
-        X_indices=S.indices,
-        X_indptr=S.indptr,
-        X_shape=S.shape,
-        y=y,
-        qid=qid,
-    )
+    parts = {"X_data": S.data.astype(np.uint8), "X_indices": S.indices}
+    parts |= {"X_indptr": S.indptr, "X_shape": S.shape}
+    np.savez(tmp_path / "ltr_two.npz", y=y, qid=qid, **parts)
     data = load_ranking("one", data_home=tmp_path)
     assert_array_equal(data.data, X)
     assert data.feature_names == [*"abc"]
@@ -156,12 +146,6 @@ def test_dense_and_sparse_files(tmp_path, monkeypatch):
     assert_array_equal(query, qid)
     with pytest.raises(FileNotFoundError, match=r"Sets found in .*: one, two"):
         load_ranking("three")
-
-
-def test_no_folder_of_rankings(monkeypatch):
-    monkeypatch.delenv("SKOPE_OPE_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match="pass data_home, or set"):
-        load_ranking("one")
 
 
 def test_real_rankings(data_dir):

@@ -32,17 +32,10 @@ LOGGERS = ["uniform", "plackett_luce", "product"]
 @pytest.mark.parametrize("reward", REWARDS)
 @pytest.mark.parametrize("logging", LOGGERS)
 def test_slate_ips_finds_the_truth(reward, logging, global_random_seed):
-    logs, policy, truth = make_slate_logs(
-        4000,
-        n_slots=2,
-        n_candidates=3,
-        reward=reward,
-        logging=logging,
-        logging_temperature=4.0,  # weights without heavy tails
-        target_temperature=2.0,
-        random_state=global_random_seed,
-        return_truth=True,
-    )
+    params = {"n_slots": 2, "n_candidates": 3, "reward": reward, "logging": logging}
+    params |= {"logging_temperature": 4.0, "target_temperature": 2.0}  # no heavy tails
+    params |= {"random_state": global_random_seed, "return_truth": True}
+    logs, policy, truth = make_slate_logs(4000, **params)
     assert_allclose(logs.propensity, logs.logging_policy.slate_proba(logs))
     assert_array_equal(logs.reward, logs.slot_reward.sum(axis=1))
     weight = policy.slate_proba(logs) / logs.propensity
@@ -85,12 +78,9 @@ def test_worlds_and_seeds():
 
 
 def test_too_many_slates_for_an_exact_value():
-    *_, truth = make_slate_logs(
-        3, n_slots=6, n_candidates=9, reward="cascade", return_truth=True
-    )
-    assert np.isnan(truth.value)
-    *_, truth = make_slate_logs(3, n_slots=6, n_candidates=9, return_truth=True)
-    assert np.isfinite(truth.value)
+    params = {"n_slots": 6, "n_candidates": 9, "return_truth": True}
+    assert np.isnan(make_slate_logs(3, reward="cascade", **params)[2].value)
+    assert np.isfinite(make_slate_logs(3, **params)[2].value)
 
 
 def test_bad_synthetic_slates():
@@ -137,10 +127,8 @@ def test_values_equal_enumeration(metric, discount):
     policy = PlackettLuceSlatePolicy([1, 2, 3, 4, 5], 2)
     slates, proba = enumerated_distribution(policy, own.queries)
     possible = proba.any(axis=0)
-    rewards = np.stack(
-        [own.reward([0, 1], np.tile(slate, (2, 1))) for slate in slates[possible]]
-    )
-    want = (proba[:, possible].T * rewards).sum() / 2
+    rewards = [own.reward([0, 1], np.tile(s, (2, 1))) for s in slates[possible]]
+    want = (proba[:, possible].T * np.stack(rewards)).sum() / 2
     sampled = metric in ("err", "reciprocal_rank")
     value = own.value(policy, n_samples=500)
     assert value == pytest.approx(want, abs=0.1 if sampled else 1e-12)
@@ -180,14 +168,9 @@ def test_streams_are_drawn_in_batches():
 
 
 def test_one_query_and_sparse_features():
+    given = (sparse.csr_matrix(X[:4]), Y[:4], np.ones(4), 30)
     logs, own = make_slate_logs_from_ranking(
-        sparse.csr_matrix(X[:4]),
-        Y[:4],
-        np.ones(4),
-        30,
-        n_slots=3,
-        scores=[0, 3, 1, 2],
-        random_state=1,
+        *given, n_slots=3, scores=[0, 3, 1, 2], random_state=1
     )
     assert_array_equal(logs.item_features, X[[1, 3, 2, 0]])
     assert_array_equal(own.grades, [[1, 0, 2, 0]])
@@ -195,22 +178,16 @@ def test_one_query_and_sparse_features():
     assert len(pickle.loads(pickle.dumps(own)).draw(3)) == 3
 
 
-@pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
-        ({"n_slots": 6}, ValueError, "n_slots=6 is more than the 3 candidates"),
-        ({"metric": "map"}, ValueError, "metric"),
-        ({"discount": "log"}, ValueError, "discount"),
-        ({"scores": [1, 2]}, ValueError, "scores has 2 entries, there are 9"),
-        ({"n_candidates": 0}, ValueError, "n_candidates"),
-    ],
-)
-def test_bad_parameters(params, error, message):
-    with pytest.raises(error, match=message):
-        world(**params)
-
-
-def test_bad_documents():
+def test_bad_parameters_and_documents():
+    for params, message in (
+        ({"n_slots": 6}, "n_slots=6 is more than the 3 candidates"),
+        ({"metric": "map"}, "metric"),
+        ({"discount": "log"}, "discount"),
+        ({"scores": [1, 2]}, "scores has 2 entries, there are 9"),
+        ({"n_candidates": 0}, "n_candidates"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            world(**params)
     with pytest.raises(ValueError, match="one row per document, got 9, 9 and 8"):
         RankingWorld(X, Y, QID[:8], n_slots=2)
     with pytest.raises(ValueError, match="grades y must be at least 0, got -3"):
@@ -292,19 +269,16 @@ def test_reciprocal_rank_by_hand():
     assert_array_equal(reciprocal_rank([0, 0, 1], [[0, 1], [-1, 2]]), [0, 1 / 2])
 
 
-@pytest.mark.parametrize(
-    ("grades", "slates", "error", "message"),
-    [
-        ([-1, 0], [[0, 1]], ValueError, "grades must be at least 0, got -1"),
-        ([1, 0], [[0, 2]], ValueError, "candidates 0 to 1 or -1, got 0 to 2"),
-        ([1, 0], [[-2, 1]], ValueError, "got -2 to 1"),
-        ([1, 0], [[0.0, 1.0]], TypeError, "slates must hold integers"),
-        ([1, 0], [0, 1], TypeError, r"shape \(2,\)"),
-        ([[1, 0]] * 3, [[0, 1]] * 2, ValueError, "grades has 3 rows, slates has 2"),
-        ([np.nan, 0], [[0, 1]], ValueError, "grades must be finite"),
-    ],
-)
-def test_bad_grades_and_slates(grades, slates, error, message):
-    for reward in (dcg, ndcg, err, reciprocal_rank):
-        with pytest.raises(error, match=message):
-            reward(grades, np.array(slates))
+def test_bad_grades_and_slates():
+    for error, grades, slates, message in (
+        (ValueError, [-1, 0], [[0, 1]], "grades must be at least 0, got -1"),
+        (ValueError, [1, 0], [[0, 2]], "candidates 0 to 1 or -1, got 0 to 2"),
+        (ValueError, [1, 0], [[-2, 1]], "got -2 to 1"),
+        (TypeError, [1, 0], [[0.0, 1.0]], "slates must hold integers"),
+        (TypeError, [1, 0], [0, 1], r"shape \(2,\)"),
+        (ValueError, [[1, 0]] * 3, [[0, 1]] * 2, "grades has 3 rows, slates has 2"),
+        (ValueError, [np.nan, 0], [[0, 1]], "grades must be finite"),
+    ):
+        for reward in (dcg, ndcg, err, reciprocal_rank):
+            with pytest.raises(error, match=message):
+                reward(grades, np.array(slates))

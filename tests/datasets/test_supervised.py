@@ -68,11 +68,9 @@ def test_confounded_rule():
 def test_confounded_s_is_uniform(global_random_seed):
     # With K = 2 the share s_1 / (s_1 + s_2) has mean 1/2 by symmetry, and
     # P(s_1 > s_2 / 2) has a closed form; both over 20,000 rows.
-    n = 20_000
-    y = np.arange(n) % 2
-    logs, rewards = make_logs_from_classification(
-        np.zeros((n, 1)), y, random_state=global_random_seed
-    )
+    n, seed = 20_000, global_random_seed
+    X, y = np.zeros((n, 1)), np.arange(n) % 2
+    logs, rewards = make_logs_from_classification(X, y, random_state=seed)
     share = (logs.logging_proba[:, 0] - 0.7 * rewards[:, 0]) / 0.3
     assert abs(share.mean() - 0.5) < 4.5 * sem(share)
     # s_1 <= s_2 / 2: integral over s_2 in [.2, 1] of (s_2 / 2 - .1) / .9 / .9
@@ -130,9 +128,8 @@ def test_logging_by_probabilities():
     proba = np.random.RandomState(0).dirichlet(np.ones(4), size=40)
     logs, _ = make_logs_from_classification(X, y, logging=proba, random_state=0)
     assert_array_equal(logs.logging_proba, proba)
-    logs, _ = make_logs_from_classification(
-        X, y, logging=[0.0, 0.5, 0.0, 0.5], random_state=0
-    )
+    half = [0.0, 0.5, 0.0, 0.5]
+    logs, _ = make_logs_from_classification(X, y, logging=half, random_state=0)
     assert set(logs.action.tolist()) == {1, 3}
     assert_array_equal(logs.propensity, 0.5)
 
@@ -163,41 +160,36 @@ def test_contexts_keep_their_container():
 
 
 def test_more_actions_than_labels():
-    X, y = problem(n=20)
-    logs, rewards = make_logs_from_classification(
-        X, y, actions=[9, 0, 1, 2, 3], random_state=0
-    )
-    assert_array_equal(logs.actions, [9, 0, 1, 2, 3])
+    (X, y), actions = problem(n=20), [9, 0, 1, 2, 3]
+    logs, rewards = make_logs_from_classification(X, y, actions=actions, random_state=0)
+    assert_array_equal(logs.actions, actions)
     assert_array_equal(rewards[:, 0], 0.0)
     one, rewards = make_logs_from_classification(X, np.zeros(20, int), random_state=0)
     assert_allclose(one.propensity, 1.0)
     assert_array_equal(rewards, np.ones((20, 1)))
 
 
-@pytest.mark.parametrize(
-    ("params", "error", "match"),
-    [
-        ({"logging": "random"}, ValueError, "'random'"),
-        ({"logging": [0.5, 0.5]}, ValueError, r"\(20, 4\)"),
-        ({"logging": [0.5, 0.5, 0.5, 0.5]}, ValueError, "sum to 1"),
-        ({"logging": [-0.5, 0.5, 0.5, 0.5]}, ValueError, "negative"),
-        ({"logging": 0.25}, ValueError, "logging"),
-        ({"actions": [0, 1, 2]}, ValueError, "not among actions"),
-        ({"y": np.zeros((20, 2, 2))}, ValueError, "shape"),
-        ({"y": np.full((20, 2), 2)}, ValueError, "row 0, column 0"),
-        ({"y": np.full((20, 2), "a")}, ValueError, "MultiLabelBinarizer"),
-        ({"y": np.full(20, np.nan)}, ValueError, "missing label"),
-        ({"y": np.zeros(0)}, ValueError, "at least one row"),
-        ({"y": np.zeros((20, 2)), "actions": [1]}, ValueError, "columns of y"),
-        ({"y": [0, 1]}, ValueError, "20 rows"),
-        ({"logging": LogisticRegression()}, TypeError, "Wrap it"),
-        ({"logging": ConstantPolicy(77)}, ValueError, r"do not know: \[77\]"),
-    ],
-)
-def test_bad_input(params, error, match):
+def test_bad_input():
     X, y = problem(n=20)
-    with pytest.raises(error, match=match):
-        make_logs_from_classification(X, **{"y": y, **params})
+    for error, params, match in (
+        (ValueError, {"logging": "random"}, "'random'"),
+        (ValueError, {"logging": [0.5, 0.5]}, r"\(20, 4\)"),
+        (ValueError, {"logging": [0.5, 0.5, 0.5, 0.5]}, "sum to 1"),
+        (ValueError, {"logging": [-0.5, 0.5, 0.5, 0.5]}, "negative"),
+        (ValueError, {"logging": 0.25}, "logging"),
+        (ValueError, {"actions": [0, 1, 2]}, "not among actions"),
+        (ValueError, {"y": np.zeros((20, 2, 2))}, "shape"),
+        (ValueError, {"y": np.full((20, 2), 2)}, "row 0, column 0"),
+        (ValueError, {"y": np.full((20, 2), "a")}, "MultiLabelBinarizer"),
+        (ValueError, {"y": np.full(20, np.nan)}, "missing label"),
+        (ValueError, {"y": np.zeros(0)}, "at least one row"),
+        (ValueError, {"y": np.zeros((20, 2)), "actions": [1]}, "columns of y"),
+        (ValueError, {"y": [0, 1]}, "20 rows"),
+        (TypeError, {"logging": LogisticRegression()}, "Wrap it"),
+        (ValueError, {"logging": ConstantPolicy(77)}, r"do not know: \[77\]"),
+    ):
+        with pytest.raises(error, match=match):
+            make_logs_from_classification(X, **{"y": y, **params})
 
 
 # Draws of a logger
@@ -217,10 +209,11 @@ class FixedUniforms(np.random.RandomState):
 
 def drawn(proba, u):
     """Actions and propensities of a logger with these probabilities."""
-    y = np.arange(len(proba)) % proba.shape[1]
-    logs, _ = make_logs_from_classification(
-        np.zeros((len(proba), 1)), y, logging=proba, random_state=FixedUniforms(u)
-    )
+    y, rng = np.arange(len(proba)) % proba.shape[1], u
+    if not isinstance(u, int):
+        rng = FixedUniforms(u)
+    X = np.zeros((len(proba), 1))
+    logs, _ = make_logs_from_classification(X, y, logging=proba, random_state=rng)
     return logs.action_index, logs.propensity
 
 
@@ -242,13 +235,7 @@ def test_impossible_actions_are_never_drawn(u):
 
 def test_frequencies(global_random_seed):
     proba = np.tile([0.05, 0.6, 0.0, 0.35], (20_000, 1))
-    logs, _ = make_logs_from_classification(
-        np.zeros((20_000, 1)),
-        np.arange(20_000) % 4,
-        logging=proba,
-        random_state=global_random_seed,
-    )
-    counts = np.bincount(logs.action_index, minlength=4)
+    counts = np.bincount(drawn(proba, global_random_seed)[0], minlength=4)
     error = np.sqrt(len(proba) * proba[0] * (1 - proba[0]))
     assert (np.abs(counts - len(proba) * proba[0]) <= 4.5 * error).all()
 

@@ -15,9 +15,10 @@ from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
 from skope_ope.policies import action_probabilities
 
 
-def ips_terms(logs, policy):
-    pi = action_probabilities(policy, logs)
-    return pi[np.arange(len(logs)), logs.action_index] / logs.propensity * logs.reward
+def truly(n_rounds, **params):
+    """Return logs, a policy and the truth about both."""
+    given = {"random_state": 0, "return_truth": True} | params
+    return make_bandit_logs(n_rounds, **given)
 
 
 def test_shapes_and_fields():
@@ -26,9 +27,8 @@ def test_shapes_and_fields():
     assert_array_equal(logs.actions, np.arange(6))
     assert logs.logging_proba.shape == (50, 6)
     assert_allclose(logs.logging_proba.sum(axis=1), 1)
-    assert_array_equal(
-        logs.propensity, logs.logging_proba[np.arange(50), logs.action_index]
-    )
+    taken = logs.logging_proba[np.arange(50), logs.action_index]
+    assert_array_equal(logs.propensity, taken)
     assert set(logs.reward.tolist()) == {0.0, 1.0}
     assert logs.reward_range == (0.0, 1.0)
 
@@ -45,12 +45,11 @@ def test_same_seed_same_logs_with_and_without_truth(reward):
 
 
 def test_truth_is_the_policy_over_the_expected_rewards():
-    logs, policy, truth = make_bandit_logs(200, random_state=0, return_truth=True)
+    logs, policy, truth = truly(200)
     pi = action_probabilities(policy, logs)
     assert_array_equal(policy.classes_, logs.actions)
-    assert_allclose(
-        (pi * truth.expected_rewards).sum(axis=1).mean(), truth.value, rtol=1e-13
-    )
+    value = (pi * truth.expected_rewards).sum(axis=1).mean()
+    assert_allclose(value, truth.value, rtol=1e-13)
     assert truth.expected_rewards.min() > 0
     assert truth.expected_rewards.max() < 1
     assert truth.value > truth.expected_rewards.mean()  # it is worth finding
@@ -59,33 +58,25 @@ def test_truth_is_the_policy_over_the_expected_rewards():
 
 
 def test_one_world_many_logs():
-    worlds = [
-        make_bandit_logs(40, world_random_state=1, random_state=seed, return_truth=True)
-        for seed in (0, 1)
-    ]
+    worlds = [truly(40, world_random_state=1, random_state=seed) for seed in (0, 1)]
     (logs_a, policy_a, truth_a), (logs_b, policy_b, truth_b) = worlds
     assert not np.array_equal(logs_a.context, logs_b.context)
     # the policy of one log acts in the other as that log's own
-    assert_array_equal(
-        policy_a.predict_proba(logs_b.context), policy_b.predict_proba(logs_b.context)
-    )
+    own, other = (one.predict_proba(logs_b.context) for one in (policy_b, policy_a))
+    assert_array_equal(other, own)
     gap = abs(truth_a.population_value - truth_b.population_value)
     assert gap < 6 * np.hypot(truth_a.population_error, truth_b.population_error)
-    _, policy_c, _ = make_bandit_logs(
-        40, world_random_state=2, random_state=0, return_truth=True
-    )
-    assert not np.allclose(
-        policy_a.predict_proba(logs_a.context), policy_c.predict_proba(logs_a.context)
-    )
+    _, policy_c, _ = truly(40, world_random_state=2)
+    own, other = (one.predict_proba(logs_a.context) for one in (policy_a, policy_c))
+    assert not np.allclose(own, other)
 
 
 @pytest.mark.parametrize("reward", ["binary", "continuous"])
 def test_propensities_and_values_agree(reward, global_random_seed):
     # IPS is unbiased for the value on these contexts, given the logged propensities
-    logs, policy, truth = make_bandit_logs(
-        20_000, reward=reward, random_state=global_random_seed, return_truth=True
-    )
-    terms = ips_terms(logs, policy)
+    logs, policy, truth = truly(20_000, reward=reward, random_state=global_random_seed)
+    pi = action_probabilities(policy, logs)[np.arange(len(logs)), logs.action_index]
+    terms = pi / logs.propensity * logs.reward
     assert abs(terms.mean() - truth.value) < 5 * sem(terms)
     # the contexts are a sample of the population
     spread = truth.population_error * 2**8.5 / np.sqrt(len(logs))
@@ -96,21 +87,14 @@ def test_propensities_and_values_agree(reward, global_random_seed):
 
 
 def test_rewards_have_their_expectation(global_random_seed):
-    logs, _, truth = make_bandit_logs(
-        10_000, random_state=global_random_seed, return_truth=True
-    )
-    mean = truth.expected_rewards[np.arange(len(logs)), logs.action_index]
+    rows, seed = np.arange(10_000), global_random_seed
+    logs, _, truth = truly(10_000, random_state=seed)
+    mean = truth.expected_rewards[rows, logs.action_index]
     z = (logs.reward - mean).sum() / np.sqrt((mean * (1 - mean)).sum())
     assert abs(z) < 4.5
-    logs, _, truth = make_bandit_logs(
-        10_000,
-        reward="continuous",
-        noise=0.3,
-        random_state=global_random_seed,
-        return_truth=True,
-    )
-    mean = truth.expected_rewards[np.arange(len(logs)), logs.action_index]
-    residual = logs.reward - mean
+    params = {"reward": "continuous", "noise": 0.3, "random_state": seed}
+    logs, _, truth = truly(10_000, **params)
+    residual = logs.reward - truth.expected_rewards[rows, logs.action_index]
     assert abs(residual.mean()) < 4.5 * 0.3 / 100
     assert abs(residual.std() - 0.3) < 4.5 * 0.3 / np.sqrt(2 * 10_000)
     assert logs.reward.min() < 0
@@ -119,9 +103,7 @@ def test_rewards_have_their_expectation(global_random_seed):
 
 @pytest.mark.parametrize("reward", ["binary", "continuous"])
 def test_no_effect_world(reward):
-    logs, _, truth = make_bandit_logs(
-        100, reward=reward, effect=0.0, random_state=0, return_truth=True
-    )
+    logs, _, truth = truly(100, reward=reward, effect=0.0)
     expected = truth.expected_rewards
     assert_allclose(expected, np.repeat(expected[:, :1], 3, axis=1), rtol=1e-14)
     assert_allclose(truth.value, expected[:, 0].mean(), rtol=1e-12)
@@ -130,19 +112,12 @@ def test_no_effect_world(reward):
 
 
 def test_documented_formulas():
-    truths = {}
-    for effect in (0.0, 1.0, 2.5):
-        logs, policy, truths[effect] = make_bandit_logs(
-            20,
-            reward="continuous",
-            effect=effect,
-            target_temperature=0.3,
-            random_state=0,
-            return_truth=True,
-        )
-    base, one, more = (truth.expected_rewards for truth in truths.values())
+    params = {"reward": "continuous", "target_temperature": 0.3}
+    worlds = [truly(20, effect=effect, **params) for effect in (0.0, 1.0, 2.5)]
+    base, one, more = (truth.expected_rewards for *_, truth in worlds)
     assert_allclose(more - base, 2.5 * (one - base), rtol=1e-12, atol=1e-12)
     # the policy is a softmax of the true effects
+    logs, policy, _ = worlds[-1]
     pi = action_probabilities(policy, logs)
     assert_allclose(pi, softmax((one - base) / 0.3, axis=1), rtol=1e-10)
     # a temperature divides the logger's scores
@@ -152,13 +127,10 @@ def test_documented_formulas():
 
 
 def test_noise_free_rewards_and_scores():
-    logs, _, truth = make_bandit_logs(
-        50, reward="continuous", noise=0.0, random_state=0, return_truth=True
-    )
+    logs, _, truth = truly(50, reward="continuous", noise=0.0)
     q = truth.expected_rewards
     assert_array_equal(logs.reward, q[np.arange(50), logs.action_index])
-    _, _, binary = make_bandit_logs(50, random_state=0, return_truth=True)
-    assert_allclose(binary.expected_rewards, expit(q), rtol=1e-13)
+    assert_allclose(truly(50)[2].expected_rewards, expit(q), rtol=1e-13)
 
 
 def test_temperatures():
@@ -166,46 +138,28 @@ def test_temperatures():
     assert_allclose(uniform.propensity, 1 / 3, rtol=1e-15)
     sharp = make_bandit_logs(20, logging_temperature=1e-300, random_state=0)
     assert_array_equal(sharp.propensity, 1.0)
-    logs, greedy, truth = make_bandit_logs(
-        20, target_temperature=0, random_state=0, return_truth=True
-    )
+    logs, greedy, truth = truly(20, target_temperature=0)
     pi = action_probabilities(greedy, logs)
     assert_array_equal(pi.argmax(axis=1), truth.expected_rewards.argmax(axis=1))
     assert_array_equal(pi.max(axis=1), 1.0)
     assert_allclose(truth.value, truth.expected_rewards.max(axis=1).mean())
-    logs, flat, _ = make_bandit_logs(
-        20, target_temperature=np.inf, random_state=0, return_truth=True
-    )
+    logs, flat, _ = truly(20, target_temperature=np.inf)
     assert_allclose(action_probabilities(flat, logs), 1 / 3, rtol=1e-15)
-
-
-def test_smallest_problem():
-    logs, policy, truth = make_bandit_logs(
-        1, n_features=1, n_actions=1, random_state=0, return_truth=True
-    )
+    logs, policy, truth = truly(1, n_features=1, n_actions=1)  # the smallest problem
     assert_array_equal(logs.propensity, 1.0)
     assert_allclose(truth.value, truth.expected_rewards[0, 0])
     assert_array_equal(action_probabilities(policy, logs), [[1.0]])
 
 
-@pytest.mark.parametrize(
-    ("params", "match"),
-    [
-        ({"n_rounds": 0}, "n_rounds"),
-        ({"n_actions": 0}, "n_actions"),
-        ({"n_features": 2.5}, "n_features"),
-        ({"reward": "gamma"}, "reward"),
-        ({"effect": -1.0}, "effect"),
-        ({"noise": -0.1}, "noise"),
-        ({"logging_temperature": 0.0}, "logging_temperature"),
-        ({"logging_temperature": float("nan")}, "logging_temperature"),
-        ({"target_temperature": -1.0}, "target_temperature"),
-        ({"random_state": "seed"}, "random_state"),
-    ],
-)
-def test_bad_parameters(params, match):
-    with pytest.raises((ValueError, TypeError), match=match):
-        make_bandit_logs(**params)
+def test_bad_parameters():
+    for name, value in (
+        *(("n_rounds", 0), ("n_actions", 0), ("n_features", 2.5), ("reward", "gamma")),
+        *(("effect", -1.0), ("noise", -0.1), ("target_temperature", -1.0)),
+        *(("logging_temperature", 0.0), ("logging_temperature", float("nan"))),
+        ("random_state", "seed"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=name):
+            make_bandit_logs(**{name: value})
 
 
 # Loggers that learn
@@ -268,16 +222,10 @@ def test_it_learns_when_it_says():
 def test_the_log_of_a_learner_is_unlucky_with_its_arms(reward):
     """Their mean reward is too low; propensities repair it."""
     means, ips = [], []
+    world = {"means": [0.5, 0.5], "logger": "epsilon_greedy", "floor_decay": 0.7}
     for seed in range(300):
-        logs = make_adaptive_logs(
-            20,
-            means=[0.5, 0.5],
-            logger="epsilon_greedy",
-            floor_decay=0.7,
-            reward=reward,
-            noise=0.5,
-            random_state=seed,
-        )
+        world |= {"reward": reward, "noise": 0.5, "random_state": seed}
+        logs = make_adaptive_logs(20, **world)
         mine = logs.action_index == 0
         ips.append((logs.reward * mine / logs.propensity).mean())
         if mine.any():
@@ -287,11 +235,12 @@ def test_the_log_of_a_learner_is_unlucky_with_its_arms(reward):
 
 
 def test_bad_adaptive_logs():
-    with pytest.raises(ValueError, match="means of binary rewards"):
-        make_adaptive_logs(10, means=[0.5, 1.5])
-    with pytest.raises(ValueError, match="means"):
-        make_adaptive_logs(10, means=[[[0.5]]])
-    with pytest.raises(ValueError, match="logger"):
-        make_adaptive_logs(10, logger="ucb")
+    for given, message in (
+        ({"means": [0.5, 1.5]}, "means of binary rewards"),
+        ({"means": [[[0.5]]]}, "means"),
+        ({"logger": "ucb"}, "logger"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_adaptive_logs(10, **given)
     one = make_adaptive_logs(1, means=[0.5], random_state=0)
     assert len(one) == 1 and one.propensity[0] == 1

@@ -39,12 +39,8 @@ NAME = "always the most popular offer of the last weeks, $5 and more"
 
 
 def logs_of_two_actions():
-    return BanditLogs(
-        np.zeros((6, 1)),
-        [0, 1, 1, 0, 1, 0],
-        [1, 0, 1, 0, 1, 1],
-        [0.5, 0.25, 0.25, 0.75, 0.5, 0.5],
-    )
+    rows = [0, 1, 1, 0, 1, 0], [1, 0, 1, 0, 1, 1], [0.5, 0.25, 0.25, 0.75, 0.5, 0.5]
+    return BanditLogs(np.zeros((6, 1)), *rows)
 
 
 def made(evaluator, **given):
@@ -383,11 +379,9 @@ def test_displays_say_what_they_hold(display):
     }
     name = type(display).__name__
     assert repr(display) == f"{name}({counts[name]})"
-
-
-def test_large_counts_are_grouped():
-    found = WeightsDisplay.from_values(np.ones(2000))
-    assert repr(found) == "WeightsDisplay(2,000 weights)"
+    if name == "WeightsDisplay":  # large counts are grouped
+        found = WeightsDisplay.from_values(np.ones(2000))
+        assert repr(found) == "WeightsDisplay(2,000 weights)"
 
 
 def test_what_was_drawn_stays_behind(pyplot):

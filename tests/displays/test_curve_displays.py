@@ -37,6 +37,14 @@ from skope_ope.exceptions import BiasWarning, LowOverlapWarning
 from tests._quiet import quiet
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+clipping = ClippingCurveDisplay.from_evaluator
+quantiles = QuantileCurveDisplay.from_evaluator
+sensitivity = SensitivityDisplay.from_values
+convergence = ConvergenceDisplay.from_evaluator
+
+
+def legend_of(display):
+    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
 
 
 # Bounds on the weights
@@ -56,9 +64,7 @@ LOGS, POLICY, _ = make_bandit_logs(400, random_state=1, return_truth=True)
 )
 def test_every_point_is_the_evaluator_with_that_bound(evaluator):
     evaluator.fit(LOGS)
-    display = ClippingCurveDisplay.from_evaluator(
-        evaluator, POLICY, param_range=[2.0, 0.5, 1.0], level=0.9
-    )
+    display = clipping(evaluator, POLICY, param_range=[2.0, 0.5, 1.0], level=0.9)
     assert_array_equal(display.param_range, [0.5, 1.0, 2.0])
     assert display.own == getattr(evaluator, display.param_name)
     for i, bound in enumerate(display.param_range):
@@ -67,24 +73,20 @@ def test_every_point_is_the_evaluator_with_that_bound(evaluator):
         assert_allclose(display.value[i], result.value, rtol=1e-12)
         ends = result.confidence_interval(0.9)
         assert_allclose((display.low[i], display.high[i]), ends, rtol=1e-12)
-        assert display.values[i].diagnostics["altered_rows"] == pytest.approx(
-            result.diagnostics["altered_rows"]
-        )
+        altered = display.values[i].diagnostics["altered_rows"]
+        assert altered == pytest.approx(result.diagnostics["altered_rows"])
 
 
 def test_default_range_ends_without_clipping():
     evaluator = IPS().fit(LOGS)
-    display = ClippingCurveDisplay.from_evaluator(evaluator, POLICY)
+    display = clipping(evaluator, POLICY)
     assert len(display.param_range) == 30
     assert (np.diff(display.param_range) > 0).all()
     assert display.value[-1] == evaluator.score(POLICY)
     assert (np.diff(display.value) >= 0).all()  # rewards of 0 and 1: clipping takes
     largest = evaluator.evaluate(POLICY).diagnostics["max_weight"]
     assert display.param_range[-1] == largest
-
-
-def test_equal_weights_have_a_range():
-    on_policy = ClippingCurveDisplay.from_evaluator(IPS().fit(LOGS), LOGS.propensity)
+    on_policy = clipping(evaluator, LOGS.propensity)  # equal weights have a range
     assert_allclose(on_policy.param_range[[0, -1]], [0.1, 1.0])
     assert_allclose(on_policy.value, LOGS.reward.mean() * on_policy.param_range)
 
@@ -92,41 +94,41 @@ def test_equal_weights_have_a_range():
 def test_other_logs_and_sample_weights():
     evaluator = DoublyRobust(reward_model=Ridge()).fit(LOGS)
     weighted = LOGS[:100].replace(sample_weight=np.linspace(1, 2, 100))
-    display = ClippingCurveDisplay.from_evaluator(
-        evaluator, POLICY, logs=weighted, param_range=[1e6]
-    )
+    display = clipping(evaluator, POLICY, logs=weighted, param_range=[1e6])
     assert_allclose(display.value, [evaluator.score(POLICY, weighted)])
 
 
-@pytest.mark.parametrize(
-    ("evaluator", "policy", "bounds", "message"),
-    [
+def test_what_has_no_bounds_is_refused():
+    value = IPS().fit(LOGS).evaluate(POLICY)
+    zeros = np.zeros(len(LOGS))
+    for evaluator, policy, bounds, message in (
         (DRos(), POLICY, None, "DRos has no bound on the weights"),
         (IPS(), POLICY, [-1.0, 1.0], "'cmax' parameter of IPS"),
-        (IPS(), np.zeros(len(LOGS)), None, "no weights to bound"),
-    ],
-)
-def test_what_has_no_bounds_is_refused(evaluator, policy, bounds, message):
-    with pytest.raises(ValueError, match=message):
-        ClippingCurveDisplay.from_evaluator(
-            evaluator.fit(LOGS), policy, param_range=bounds
-        )
+        (IPS(), zeros, None, "no weights to bound"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            clipping(evaluator.fit(LOGS), policy, param_range=bounds)
+    for values, error, message in (
+        (value, TypeError, "a dict of PolicyValue by the bound on the we"),
+        ({"a": value}, ValueError, r"numbers in \[0, inf\], got the key 'a'"),
+        ({-1: value}, ValueError, "got the key -1"),
+    ):
+        with pytest.raises(error, match=message):
+            ClippingCurveDisplay.from_values(values)
 
 
 def test_warnings_come_once():
-    logs = LOGS.replace(
-        propensity=np.where(np.arange(400) == 7, 1e-4, LOGS.propensity),
-        logging_proba=None,
-    )
+    p = np.where(np.arange(400) == 7, 1e-4, LOGS.propensity)
+    logs = LOGS.replace(propensity=p, logging_proba=None)
     with pytest.warns(LowOverlapWarning) as caught:
-        ClippingCurveDisplay.from_evaluator(IPS().fit(logs), UniformPolicy())
+        clipping(IPS().fit(logs), UniformPolicy())
     texts = [str(warning.message) for warning in caught]
     assert len(texts) == len(set(texts)) == 2  # few rounds; outside of the range
 
 
 def test_plot_of_bounds(pyplot):
     evaluator = IPS(cmax=1.5).fit(LOGS)
-    display = ClippingCurveDisplay.from_evaluator(evaluator, POLICY).plot(color="red")
+    display = clipping(evaluator, POLICY).plot(color="red")
     assert_array_equal(display.line_.get_xdata(), display.param_range)
     assert_array_equal(display.line_.get_ydata(), display.value)
     assert display.line_.get_color() == "red"
@@ -134,13 +136,13 @@ def test_plot_of_bounds(pyplot):
     assert_allclose(corners[:, 1].min(), display.low.min())
     assert_allclose(corners[:, 1].max(), display.high.max())
     assert_array_equal(display.own_line_.get_xdata(), [1.5, 1.5])
-    texts = [t.get_text() for t in display.ax_.get_legend().get_texts()]
+    texts = legend_of(display)
     assert texts == ["IPS", "95% interval", "cmax = 1.5 in use"]
     assert display.ax_.get_xlabel().splitlines() == [
         "bound on the weights (cmax)",
         "intervals leave out the bias of clipped weights",
     ]
-    display = ClippingCurveDisplay.from_evaluator(IPS().fit(LOGS), POLICY).plot()
+    display = clipping(IPS().fit(LOGS), POLICY).plot()
     assert display.own_line_ is None
 
 
@@ -150,21 +152,10 @@ def test_bounds_from_values():
     display = ClippingCurveDisplay.from_values(values, **given)
     curve = {"param_range": [0.5, 2.0], "level": 0.9}
     evaluator = IPS(cmax=2.0).fit(LOGS)
-    want = ClippingCurveDisplay.from_evaluator(evaluator, POLICY, **curve)
+    want = clipping(evaluator, POLICY, **curve)
     for name in ("param_name", "param_range", "value", "low", "high", "own", "name"):
         assert_array_equal(getattr(display, name), getattr(want, name))
     assert display.leaves_bias_out == ["the bias of clipped weights"] * 2
-
-
-def test_values_without_bounds_are_refused():
-    value = IPS().fit(LOGS).evaluate(POLICY)
-    for values, error, message in (
-        (value, TypeError, "a dict of PolicyValue by the bound on the we"),
-        ({"a": value}, ValueError, r"numbers in \[0, inf\], got the key 'a'"),
-        ({-1: value}, ValueError, "got the key -1"),
-    ):
-        with pytest.raises(error, match=message):
-            ClippingCurveDisplay.from_values(values)
 
 
 # Quantiles of DRns
@@ -181,26 +172,22 @@ def two_armed_log(n=2000, seed=0):
 @pytest.fixture(scope="module")
 def curve():
     evaluator = DRns(horizon=20, random_state=0).fit(two_armed_log())
-    return QuantileCurveDisplay.from_evaluator(evaluator, EpsilonGreedy(0.5), level=0.9)
+    return quantiles(evaluator, EpsilonGreedy(0.5), level=0.9)
 
 
 def test_every_point_is_the_evaluator_with_that_quantile():
     logs, policy = two_armed_log(), EpsilonGreedy(0.5)
-    evaluator = DRns(
-        q=0.1, horizon=20, reward_model=LogisticRegression(), random_state=0
-    ).fit(logs)
+    evaluator = DRns(q=0.1, horizon=20, reward_model=LogisticRegression())
+    evaluator.set_params(random_state=0).fit(logs)
     before = dict(vars(evaluator))
-    curve = QuantileCurveDisplay.from_evaluator(
-        evaluator, policy, q_range=[0.5, 0.0, 0.5], level=0.8
-    )
-    np.testing.assert_array_equal(curve.q, [0, 0.5])
+    curve = quantiles(evaluator, policy, q_range=[0.5, 0.0, 0.5], level=0.8)
+    assert_array_equal(curve.q, [0, 0.5])
     assert curve.own == 0.1
     for i, q in enumerate(curve.q):
         alone = quiet(clone(evaluator).set_params(q=q).fit(logs), policy)
         assert curve.value[i] == alone.value
-        np.testing.assert_allclose(
-            (curve.low[i], curve.high[i]), alone.confidence_interval(0.8)
-        )
+        ends = alone.confidence_interval(0.8)
+        assert_allclose((curve.low[i], curve.high[i]), ends)
         assert curve.bias_mass[i] == alone.bias_mass
         assert curve.bias_mass_error[i] == alone.diagnostics["bias_mass_error"]
         assert curve.n_accepted[i] == len(alone.accepted)
@@ -210,22 +197,19 @@ def test_every_point_is_the_evaluator_with_that_quantile():
 
 
 def test_the_default_range_shows_where_the_bias_begins(curve):
-    np.testing.assert_array_equal(curve.q, [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5])
+    assert_array_equal(curve.q, [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5])
     assert (np.diff(curve.bias_mass) >= -0.02).all()
     assert not curve.alarm[:2].any()
     assert curve.alarm[-2:].all()
     own = DRns(q=0.03, horizon=20, random_state=0).fit(two_armed_log())
-    own = QuantileCurveDisplay.from_evaluator(own, EpsilonGreedy(0.5))
+    own = quantiles(own, EpsilonGreedy(0.5))
     assert 0.03 in own.q
 
 
 def test_other_logs_and_columns():
-    logs = two_armed_log()
-    evaluator = DRns(random_state=0).fit(logs)
+    evaluator = DRns(random_state=0).fit(two_armed_log())
     other = two_armed_log(500, seed=1).with_columns(pi=np.full((500, 2), 0.5))
-    curve = QuantileCurveDisplay.from_evaluator(
-        evaluator, "pi", logs=other, q_range=[0.05]
-    )
+    curve = quantiles(evaluator, "pi", logs=other, q_range=[0.05])
     assert curve.value == [quiet(evaluator, "pi", other).value]
     assert curve.name == "pi"
 
@@ -233,15 +217,15 @@ def test_other_logs_and_columns():
 def test_what_has_no_quantile_is_refused():
     logs = two_armed_log(200)
     with pytest.raises(NotFittedError):
-        QuantileCurveDisplay.from_evaluator(DRns(), UniformPolicy())
+        quantiles(DRns(), UniformPolicy())
     for evaluator in (DRns(acceptance="worst_case"), Replay()):
         fitted = evaluator.fit(logs.replace(propensity=np.full(200, 0.5)))
         with pytest.raises(TypeError, match="needs a DRns with acceptance='quantile'"):
-            QuantileCurveDisplay.from_evaluator(fitted, UniformPolicy())
+            quantiles(fitted, UniformPolicy())
     fitted = DRns().fit(logs)
     for bad in ([], [0.1, 1.5], [-0.1]):
         with pytest.raises(ValueError, match="q_range must hold numbers in"):
-            QuantileCurveDisplay.from_evaluator(fitted, UniformPolicy(), q_range=bad)
+            quantiles(fitted, UniformPolicy(), q_range=bad)
 
 
 def test_plot_of_quantiles(pyplot, curve):
@@ -252,11 +236,11 @@ def test_plot_of_quantiles(pyplot, curve):
     labels = [text.get_text() for text in lower.get_xticklabels()]
     assert labels == ["0", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5"]
     heights = [bar.get_height() for bar in lower.patches]
-    np.testing.assert_allclose(heights, curve.bias_mass)
+    assert_allclose(heights, curve.bias_mass)
     drawn = np.concatenate(
         [np.atleast_2d(box.lines[0].get_xydata()) for box in upper.containers]
     )
-    np.testing.assert_allclose(np.sort(drawn[:, 1]), np.sort(curve.value))
+    assert_allclose(np.sort(drawn[:, 1]), np.sort(curve.value))
     said = [text.get_text() for text in upper.get_legend().get_texts()]
     assert said == ["q = 0.05 in use", "90% interval", "90% interval,\nbiased history"]
     figure, ax = pyplot.subplots()
@@ -273,7 +257,7 @@ def test_quantiles_from_values(curve):
     given = {"own": 0.05, "level": 0.9, "name": "EpsilonGreedy"}
     made = QuantileCurveDisplay.from_values(dict(reversed(values.items())), **given)
     for name in ("q", "value", "low", "high", "bias_mass", "alarm", "own", "name"):
-        np.testing.assert_array_equal(getattr(made, name), getattr(curve, name))
+        assert_array_equal(getattr(made, name), getattr(curve, name))
     with pytest.raises(ValueError, match=r"numbers in \[0, 1\], got the key 2"):
         QuantileCurveDisplay.from_values({2: curve.values[0]})
     logs = BanditLogs(np.zeros((4, 1)), [0, 1] * 2, [0, 1, 1, 0], [0.5] * 4)
@@ -311,7 +295,7 @@ def snips_value():
 
 
 def test_bounds_are_those_of_the_value(snips_value):
-    display = SensitivityDisplay.from_values(snips_value, gamma=[2, 1, 1.5], level=0.8)
+    display = sensitivity(snips_value, gamma=[2, 1, 1.5], level=0.8)
     want = snips_value.sensitivity([1, 1.5, 2], level=0.8)
     for name in ("gamma", "low", "high", "interval_low", "interval_high"):
         assert_array_equal(getattr(display, name), getattr(want, name))
@@ -320,36 +304,27 @@ def test_bounds_are_those_of_the_value(snips_value):
 
 
 def test_a_baseline(snips_value):
-    display = SensitivityDisplay.from_values(snips_value, baseline=BASELINE)
+    display = sensitivity(snips_value, baseline=BASELINE)
     assert display.breakdown == snips_value.breakdown_gamma(BASELINE)
     of_interval = snips_value.breakdown_gamma(BASELINE, level=0.95)
     assert display.breakdown_of_interval == of_interval < display.breakdown
     at = np.interp(display.breakdown, display.gamma, display.low)
     assert_allclose(at, BASELINE, atol=2e-3)  # between points of the curve
-    logger = compare_policies(
-        {"new": POLICY_1000}, LOGS_1000, evaluator=SNIPS()
-    ).reference
-    paired = SensitivityDisplay.from_values(snips_value, baseline=logger)
+    compared = compare_policies({"new": POLICY_1000}, LOGS_1000, evaluator=SNIPS())
+    paired = sensitivity(snips_value, baseline=compared.reference)
     assert paired.breakdown == display.breakdown
     assert paired.baseline == BASELINE
-
-
-@pytest.mark.parametrize(
-    "baseline, largest", [(None, 3), (BASELINE, 3), (0.4, 3.4), (0.0, 20)]
-)
-def test_the_curve_goes_beyond_the_baseline(snips_value, baseline, largest):
-    display = SensitivityDisplay.from_values(snips_value, baseline=baseline)
-    assert display.gamma[0] == 1
-    assert display.gamma[-1] == pytest.approx(largest, abs=0.2)
+    for baseline, largest in ((None, 3), (BASELINE, 3), (0.4, 3.4), (0.0, 20)):
+        display = sensitivity(snips_value, baseline=baseline)  # it goes beyond it
+        assert display.gamma[0] == 1
+        assert display.gamma[-1] == pytest.approx(largest, abs=0.2)
 
 
 def test_sensitivity_from_evaluator(snips_value):
-    given = {"gamma": [1, 2], "baseline": BASELINE}
-    display = SensitivityDisplay.from_evaluator(EVALUATOR, POLICY_1000, **given)
+    make, given = SensitivityDisplay.from_evaluator, {"gamma": [1, 2]}
+    display = make(EVALUATOR, POLICY_1000, baseline=BASELINE, **given)
     assert_array_equal(display.low, snips_value.sensitivity([1, 2]).low)
-    part = SensitivityDisplay.from_evaluator(
-        EVALUATOR, POLICY_1000, logs=LOGS_1000[:200]
-    )
+    part = make(EVALUATOR, POLICY_1000, logs=LOGS_1000[:200])
     assert part.value == EVALUATOR.score(POLICY_1000, LOGS_1000[:200])
 
 
@@ -360,7 +335,7 @@ def test_no_sensitivity(snips_value):
         ({"baseline": "logger"}, TypeError, "baseline must be a number"),
     ):
         with pytest.raises(error, match=message):
-            SensitivityDisplay.from_values(**{"value": snips_value} | given)
+            sensitivity(**{"value": snips_value} | given)
     with pytest.raises(ValueError, match="sensitivity is for SNIPS"):
         SensitivityDisplay.from_evaluator(IPS().fit(LOGS_1000), POLICY_1000)
 
@@ -370,13 +345,13 @@ def corners(area):
 
 
 def test_plot_of_sensitivity(pyplot, snips_value):
-    display = SensitivityDisplay.from_values(snips_value, baseline=BASELINE)
+    display = sensitivity(snips_value, baseline=BASELINE)
     assert display.plot() is display
     assert_allclose(corners(display.bounds_).min(), display.low.min())
     assert_allclose(corners(display.intervals_).max(), display.interval_high.max())
     vertical = [line.get_xdata()[0] for line in display.ax_.lines[-2:]]
     assert vertical == [display.breakdown, display.breakdown_of_interval]
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    texts = legend_of(display)
     assert texts == [
         "with their\n95% intervals",
         "bounds of the estimate",
@@ -388,12 +363,10 @@ def test_plot_of_sensitivity(pyplot, snips_value):
 
 
 def test_a_baseline_that_is_not_reached_is_told(pyplot, snips_value):
-    display = SensitivityDisplay.from_values(
-        snips_value, gamma=[1, 1.2], baseline=BASELINE
-    )
+    display = sensitivity(snips_value, gamma=[1, 1.2], baseline=BASELINE)
     label = display.plot().ax_.get_xlabel()
     assert label.endswith(f"the bounds reach the baseline at {display.breakdown:.2f}")
-    never = SensitivityDisplay.from_values(snips_value, baseline=-1.0).plot()
+    never = sensitivity(snips_value, baseline=-1.0).plot()
     assert never.breakdown == np.inf
     assert never.ax_.get_xlabel().endswith("the bounds never reach the baseline")
 
@@ -413,9 +386,7 @@ EVALUATORS = [
 @pytest.mark.parametrize("evaluator", EVALUATORS, ids=lambda e: type(e).__name__)
 def test_values_are_those_of_shorter_logs(evaluator):
     """Ratios are formed anew, not averaged over linearised terms."""
-    display = ConvergenceDisplay.from_evaluator(
-        evaluator.fit(LOGS), POLICY, sizes=SIZES
-    )
+    display = convergence(evaluator.fit(LOGS), POLICY, sizes=SIZES)
     for i, size in enumerate(SIZES):
         part = evaluator.fit(LOGS[:size]).evaluate(POLICY)
         [curve] = display.values.values()
@@ -438,13 +409,8 @@ def test_intervals_are_those_of_the_values():
 
 def test_rounds_are_taken_by_their_timestamps():
     order = np.random.RandomState(0).permutation(400)
-    time = np.empty(400)
-    time[order] = np.arange(400)
-    fields = LOGS.context, LOGS.action, LOGS.reward, LOGS.propensity
-    shuffled = BanditLogs(*fields, timestamp=time)
-    display = ConvergenceDisplay.from_evaluator(
-        SNIPS().fit(shuffled), POLICY, sizes=[100]
-    )
+    shuffled = LOGS.replace(timestamp=order.argsort())
+    display = convergence(SNIPS().fit(shuffled), POLICY, sizes=[100])
     part = SNIPS().fit(LOGS[order[:100]]).evaluate(POLICY)
     assert_allclose(display.value, [[part.value]])
 
@@ -477,12 +443,12 @@ def test_what_has_no_prefix():
 def test_plot_of_sizes(pyplot):
     evaluators = {"IPS": IPS().fit(LOGS), "model": DirectMethod().fit(LOGS)}
     policies = {"sharp": POLICY, "uniform": UniformPolicy()}
-    display = ConvergenceDisplay.from_evaluator(evaluators, policies, sizes=SIZES)
+    display = convergence(evaluators, policies, sizes=SIZES)
     assert display.plot(truth=0.6) is display
     for drawn, value in zip(display.lines_, display.value, strict=True):
         assert_array_equal(drawn.get_xdata(), SIZES)
         assert_array_equal(drawn.get_ydata(), value)
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    texts = legend_of(display)
     names = ["sharp,\nIPS", "sharp,\nmodel", "uniform,\nIPS", "uniform,\nmodel"]
     assert [text.replace("\n", " ") for text in texts] == [
         *(name.replace("\n", " ") for name in names),

@@ -54,38 +54,34 @@ def test_drns_shows_the_ratio_of_sums():
     np.testing.assert_array_equal(display.acceptance_ratios, c)
 
 
-@pytest.mark.parametrize(
-    "evaluator",
-    [
-        *(
-            DRns(horizon=50, normalize=how, random_state=0)
-            for how in ("pooled", True, False)
-        ),
-        RejectionSampling(horizon=50, random_state=0),
-    ],
-)
-def test_trajectories_are_averaged_as_they_end(evaluator):
-    _, result = evaluated(evaluator)
+@pytest.mark.parametrize("normalize", ["pooled", True, False, None])
+def test_trajectories_are_averaged_as_they_end(normalize):
+    given = {"horizon": 50, "random_state": 0}
+    evaluator = DRns(normalize=normalize or False, **given)
+    _, result = evaluated(
+        RejectionSampling(**given) if normalize is None else evaluator
+    )
     display = HistoryDisplay.from_values(result)
     m = result.n_trajectories
     assert m > 1
     np.testing.assert_array_equal(display.value_rows, result.trajectory_stops - 1)
     values, shares = result.trajectory_values, result.trajectory_shares
     means = [np.average(values[:k], weights=shares[:k]) for k in range(1, m + 1)]
-    assert (np.ptp(shares) > 0) == (getattr(evaluator, "normalize", "") == "pooled")
+    assert (np.ptp(shares) > 0) == (normalize == "pooled")
     np.testing.assert_allclose(display.cumulative_value, means)
     assert display.cumulative_value[-1] == pytest.approx(result.value)
 
 
 def test_from_evaluator_evaluates():
-    logs = uniform_logs(600)
-    fitted = RejectionSampling(random_state=0).fit(logs)
-    display = HistoryDisplay.from_evaluator(fitted, UniformPolicy())
-    np.testing.assert_array_equal(
-        display.accepted, fitted.evaluate(UniformPolicy()).accepted
-    )
-    other = HistoryDisplay.from_evaluator(fitted, UniformPolicy(), logs[:300])
-    assert other.n_rounds == 300
+    make = HistoryDisplay.from_evaluator
+    fitted = RejectionSampling(random_state=0).fit(uniform_logs(600))
+    accepted = fitted.evaluate(UniformPolicy()).accepted
+    np.testing.assert_array_equal(make(fitted, UniformPolicy()).accepted, accepted)
+    assert make(fitted, UniformPolicy(), fitted.logs_[:300]).n_rounds == 300
+    with pytest.raises(TypeError, match="the value of IPS has no history"):
+        make(IPS().fit(uniform_logs(100)), UniformPolicy())
+    with pytest.raises(TypeError, match="the value of float has no history"):
+        HistoryDisplay.from_values(0.5)
 
 
 def test_plot_of_a_history(pyplot):
@@ -129,14 +125,6 @@ def test_empty_and_single_histories_are_drawn(pyplot):
             assert display.cumulative_value[-1] == pytest.approx(result.value)
 
 
-def test_values_without_a_history():
-    logs = uniform_logs(100)
-    with pytest.raises(TypeError, match="the value of IPS has no history"):
-        HistoryDisplay.from_evaluator(IPS().fit(logs), UniformPolicy())
-    with pytest.raises(TypeError, match="the value of float has no history"):
-        HistoryDisplay.from_values(0.5)
-
-
 # Confidence sequences
 
 
@@ -174,13 +162,11 @@ def test_a_value_below_its_baseline_is_decided_too(world):
 
 
 def test_intervals_that_were_kept_elsewhere(gain):
+    make = ConfidenceSequenceDisplay.from_values
     kept = {name: gain.intervals_[name] for name in gain.intervals_.dtype.names}
-    display = ConfidenceSequenceDisplay.from_values(
-        {"new": kept}, baseline=0.0, gain=True
-    )
+    display = make({"new": kept}, baseline=0.0, gain=True)
     assert display.decided_after["new"] is not None
-    display = ConfidenceSequenceDisplay.from_values({"new": gain.intervals_})
-    assert display.decided_after == {"new": None}
+    assert make({"new": gain.intervals_}).decided_after == {"new": None}
 
 
 def test_plot_of_a_sequence(gain):
@@ -223,15 +209,12 @@ def test_plot_of_several_into_axes_of_the_user(world):
     logs, policy = world
     named = {
         "$5 off": ConfidenceSequence(every=500).update(logs, policy),
-        "uniform": ConfidenceSequence("asymptotic", every=500).update(
-            logs, UniformPolicy()
-        ),
+        "asymptotic": ConfidenceSequence("asymptotic", every=500).update(logs, policy),
     }
     ax = plt.figure().subplots()
     display = ConfidenceSequenceDisplay.from_sequence(named, baseline=0.5).plot(ax)
     assert display.ax_ is ax
-    colors = {line.get_color() for line in display.lines_}
-    assert len(colors) == 2
+    assert len({line.get_color() for line in display.lines_}) == 2
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels[0] == r"\$5 off"
     assert "baseline" in labels

@@ -60,48 +60,35 @@ def test_values_and_intervals_are_those_of_the_table(table, level, method):
         assert display.value[i] == result.value
         ends = result.confidence_interval(level, method)
         assert (display.low[i], display.high[i]) == ends
+    display = PolicyValueDisplay.from_values(table)
+    assert display.leaves_bias_out == [False, False, "the error of the reward model"]
+    assert display.methods == [v.confidence_interval().method for v in table.values()]
 
 
 def test_one_value_and_evaluators(table):
     display = PolicyValueDisplay.from_values(table["SNIPS"])
     assert display.keys == ["SNIPS"]
     assert_array_equal(display.value, [table["SNIPS"].value])
-    evaluator = IPS().fit(LOGS)
-    one = PolicyValueDisplay.from_evaluator(evaluator, POLICY, level=0.9)
+    make, evaluator = PolicyValueDisplay.from_evaluator, IPS().fit(LOGS)
+    one = make(evaluator, POLICY, level=0.9)
     assert one.keys == ["IPS"]
     assert_array_equal(one.value, [evaluator.score(POLICY)])
-    several = PolicyValueDisplay.from_evaluator(evaluator, POLICIES)
-    assert several.keys == [("sharp", "IPS"), ("uniform", "IPS")]
-    part = PolicyValueDisplay.from_evaluator(evaluator, POLICY, logs=LOGS[:100])
+    assert make(evaluator, POLICIES).keys == [("sharp", "IPS"), ("uniform", "IPS")]
+    part = make(evaluator, POLICY, logs=LOGS[:100])
     assert_array_equal(part.value, [evaluator.score(POLICY, LOGS[:100])])
     evaluators = {"plain": evaluator, "normalised": SNIPS().fit(LOGS)}
-    display = PolicyValueDisplay.from_evaluator(evaluators, POLICY)
-    assert display.keys == ["plain", "normalised"]
-    display = PolicyValueDisplay.from_evaluator(evaluators, POLICIES)
+    assert make(evaluators, POLICY).keys == ["plain", "normalised"]
+    display = make(evaluators, POLICIES)
     assert display.keys[:2] == [("sharp", "plain"), ("sharp", "normalised")]
     assert display.value[1] == evaluators["normalised"].score(POLICY)
 
 
-def test_what_intervals_leave_out(table):
-    display = PolicyValueDisplay.from_values(table)
-    assert display.leaves_bias_out == [False, False, "the error of the reward model"]
-    assert display.methods == [v.confidence_interval().method for v in table.values()]
-
-
 def test_marks_are_drawn(pyplot):
-    table = evaluate(
-        POLICY,
-        LOGS,
-        evaluators=["DRos", "DoublyRobust", "DirectMethod", "SubGaussianDR"],
-    )
-    display = table.plot()
+    names = ["DRos", "DoublyRobust", "DirectMethod", "SubGaussianDR"]
+    display = evaluate(POLICY, LOGS, evaluators=names).plot()
     assert display.recommended == "DoublyRobust"
-    assert tick_labels(display.ax_) == [
-        "DRos *",
-        "DoublyRobust\n(recommended)",
-        "DirectMethod **",
-        "SubGaussianDR *",
-    ]
+    marked = ["DRos *", "DoublyRobust\n(recommended)", "DirectMethod **"]
+    assert tick_labels(display.ax_) == [*marked, "SubGaussianDR *"]
     methods = ", ".join(dict.fromkeys(display.methods))
     assert display.ax_.get_xlabel().replace("\n", " ") == (
         f"value (reward per round), 95% interval ({methods}) "
@@ -115,42 +102,38 @@ def test_marks_are_drawn(pyplot):
 
 def test_an_interval_that_misses_its_value_is_drawn_where_it_is(pyplot):
     """IPS leaves the range of the rewards, its interval does not."""
-    logs = BanditLogs(
-        np.zeros((20, 1)),
-        np.arange(20) % 2,
-        np.ones(20),
-        np.full(20, 1 / 40),
-        reward_range=(0, 1),
-    )
+    rounds = (np.zeros((20, 1)), [0, 1] * 10, np.ones(20), [1 / 40] * 20)
+    logs = BanditLogs(*rounds, reward_range=(0, 1))
     value = IPS().fit(logs).evaluate(UniformPolicy())
     display = PolicyValueDisplay.from_values(value).plot()
     assert display.high[0] <= 1 < value.value
     points, caps, (bars,) = display.errorbar_
     assert points.get_xdata()[0] == value.value
     [segment] = bars.get_segments()
-    assert segment[:, 0].tolist() == [display.low[0], display.high[0]]
-    ends = [cap.get_xdata()[0] for cap in caps]
-    assert ends == [display.low[0], display.high[0]]
+    ends = [display.low[0], display.high[0]]
+    assert segment[:, 0].tolist() == ends
+    assert [cap.get_xdata()[0] for cap in caps] == ends
 
 
-@pytest.mark.parametrize(
-    "values, error, message",
-    [
+def test_other_values_are_refused():
+    for values, error, message in (
         (0.5, TypeError, "a PolicyValue, got float"),
         ({}, ValueError, "empty"),
         ({"IPS": 0.5}, TypeError, r"values\['IPS'\] must be a PolicyValue.* float"),
-    ],
-)
-def test_other_values_are_refused(values, error, message):
-    with pytest.raises(error, match=message):
-        PolicyValueDisplay.from_values(values)
+    ):
+        with pytest.raises(error, match=message):
+            PolicyValueDisplay.from_values(values)
 
 
-def test_a_difference_may_be_shown():
+def test_a_difference_and_a_value_without_an_interval(pyplot):
     evaluator = DoublyRobust().fit(LOGS)
     difference = evaluator.evaluate(POLICY) - evaluator.evaluate(UniformPolicy())
     display = PolicyValueDisplay.from_values({"gain": difference})
     assert display.low[0] < difference.value < display.high[0]
+    value = Replay(random_state=0).fit(LOGS).evaluate(EpsilonGreedy())
+    display = PolicyValueDisplay.from_values(value).plot()
+    assert np.isnan(display.low[0]) and np.isfinite(display.value[0])
+    assert [text.get_text() for text in display.ax_.texts] == ["no interval"]
 
 
 def test_plot_draws_values_and_intervals(pyplot, table):
@@ -244,13 +227,6 @@ def test_a_name_of_policy_and_evaluator_alike(pyplot, wide_table):
     display = PolicyValueDisplay.from_values(names).plot()
     assert tick_labels(display.ax_) == ["IPS", "SNIPS", "DirectMethod *"]
     assert legend_texts(display.ax_) == ["DirectMethod", "other"]
-
-
-def test_a_value_without_an_interval_is_told(pyplot):
-    value = Replay(random_state=0).fit(LOGS).evaluate(EpsilonGreedy())
-    display = PolicyValueDisplay.from_values(value).plot()
-    assert np.isnan(display.low[0]) and np.isfinite(display.value[0])
-    assert [text.get_text() for text in display.ax_.texts] == ["no interval"]
 
 
 # Comparisons
@@ -352,9 +328,8 @@ def test_truth_of_a_comparison(comparison, pyplot):
 
 
 def test_a_policy_without_a_value(pyplot):
-    logs = BanditLogs(
-        np.zeros((40, 1)), [0] * 40, [0, 1] * 20, [0.5] * 40, actions=[0, 1]
-    )
+    rounds = (np.zeros((40, 1)), [0] * 40, [0, 1] * 20, [0.5] * 40)
+    logs = BanditLogs(*rounds, actions=[0, 1])
     policies = {f"always {k}": ConstantPolicy(k).fit(logs) for k in (0, 1)}
     display = compare_policies(policies, logs, evaluator=SNIPS()).plot()
     assert [text.get_text() for text in display.ax_.texts] == ["no value"]
@@ -375,11 +350,16 @@ def test_values_by_name_and_an_evaluator_give_the_same(comparison):
 
 
 def test_what_is_no_comparison(comparison):
-    with pytest.raises(TypeError, match=r"values must be a ValueTable, a dict"):
-        PolicyComparisonDisplay.from_values(0.5)
-    with pytest.raises(
-        ValueError, match=r"baseline must name one of at least two.*Non"
+    make, two = PolicyComparisonDisplay.from_values, "must name one of at least two.*No"
+    for values, given, error, message in (
+        (0.5, {}, TypeError, r"values must be a ValueTable, a dict"),
+        (dict(comparison), {}, ValueError, f"baseline {two}"),
+        (
+            comparison,
+            {"baseline": "always 1"},
+            ValueError,
+            "the comparison is with 'uniform', got base",
+        ),
     ):
-        PolicyComparisonDisplay.from_values(dict(comparison))
-    with pytest.raises(ValueError, match="the comparison is with 'uniform', got base"):
-        PolicyComparisonDisplay.from_values(comparison, baseline="always 1")
+        with pytest.raises(error, match=message):
+            make(values, **given)

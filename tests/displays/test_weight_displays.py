@@ -58,24 +58,27 @@ def test_weights_are_those_of_the_evaluator(evaluator, used):
 
 
 def test_numbers_are_those_of_the_diagnostics():
-    result = IPS(cmax=1.5).fit(LOGS).evaluate(TARGET)
-    display = WeightsDisplay.from_evaluator(IPS(cmax=1.5).fit(LOGS), TARGET)
-    diagnostics = result.diagnostics
-    assert_allclose(display.effective_sample_size, result.effective_sample_size)
-    assert_allclose(display.max_weight, diagnostics["max_weight"])
-    assert_allclose(display.max_weight_share, diagnostics["max_weight_share"])
-    assert_allclose(display.altered_share, diagnostics["altered_rows"])
+    evaluator = IPS(cmax=1.5).fit(LOGS)
+    told = evaluator.evaluate(TARGET).diagnostics
+    display = WeightsDisplay.from_evaluator(evaluator, TARGET)
+    for name in ("effective_sample_size", "max_weight", "max_weight_share"):
+        assert_allclose(getattr(display, name), told[name])
+    assert_allclose(display.altered_share, told["altered_rows"])
 
 
-def test_weights_of_d8():
+def test_weights_of_d8_and_no_weights_at_all():
     """Effective size 3.328 and largest share .418 of the specification."""
     w = [0.2, 1 / 3, 4, 0.2, 1 / 6, 1 / 6, 3, 1.5]
     display = WeightsDisplay.from_values(w)
     assert_allclose(display.effective_sample_size, 3.328, atol=5e-4)
     assert_allclose(display.max_weight_share, 0.418, atol=5e-4)
-    assert_allclose(display.share_of_largest(2 / 8), 7 / np.sum(w))
-    assert_allclose(display.share_of_largest(0), 4 / np.sum(w))
-    assert_allclose(display.share_of_largest(1), 1)
+    for share, expected in ((2 / 8, 7 / np.sum(w)), (0, 4 / np.sum(w)), (1, 1)):
+        assert_allclose(display.share_of_largest(share), expected)
+    display = WeightsDisplay.from_values(np.zeros(3))
+    assert np.isnan(display.effective_sample_size)
+    assert np.isnan(display.max_weight_share)
+    assert np.isnan(display.share_of_largest(0.5))
+    assert display.zero_share == 1
 
 
 def test_other_logs_and_arrays():
@@ -88,39 +91,24 @@ def test_other_logs_and_arrays():
     assert_allclose(display.weights, WEIGHTS)
 
 
-def test_no_weights_at_all():
-    display = WeightsDisplay.from_values(np.zeros(3))
-    assert np.isnan(display.effective_sample_size)
-    assert np.isnan(display.max_weight_share)
-    assert np.isnan(display.share_of_largest(0.5))
-    assert display.zero_share == 1
-
-
-def test_evaluators_without_weights_are_refused():
+def test_bad_weights_fractions_and_evaluators():
+    make = WeightsDisplay.from_values
+    below = "weights must not be negative, got -2 at row 1"
+    for arguments, message in (
+        ({"weights": []}, "weights is empty"),
+        ({"weights": [1.0, -2.0]}, below),
+        ({"weights": [1.0], "used_weights": [1, 1]}, "used_weights has 2 rows"),
+        ({"weights": [1.0, 2], "rewards": [1]}, "rewards has 1 rows, weights has 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make(**arguments)
+    for fraction in (-0.1, 1.1, np.nan):
+        with pytest.raises(ValueError, match="fraction must lie"):
+            make([1.0]).share_of_largest(fraction)
     with pytest.raises(ValueError, match="DirectMethod uses no importance weights"):
         WeightsDisplay.from_evaluator(DirectMethod().fit(LOGS), TARGET)
     with pytest.raises(TypeError, match="static evaluator is needed, got UniformP"):
         WeightsDisplay.from_evaluator(UniformPolicy().fit(LOGS), TARGET)
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"weights": []}, "weights is empty"),
-        ({"weights": [1.0, -2.0]}, "weights must not be negative, got -2 at row 1"),
-        ({"weights": [1.0], "used_weights": [1, 1]}, "used_weights has 2 rows"),
-        ({"weights": [1.0, 2], "rewards": [1]}, "rewards has 1 rows, weights has 2"),
-    ],
-)
-def test_bad_weights(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        WeightsDisplay.from_values(**arguments)
-
-
-@pytest.mark.parametrize("fraction", [-0.1, 1.1, np.nan])
-def test_bad_fraction(fraction):
-    with pytest.raises(ValueError, match="fraction must lie"):
-        WeightsDisplay.from_values([1.0]).share_of_largest(fraction)
 
 
 def test_plot_draws_shares(pyplot):
@@ -147,6 +135,9 @@ def test_plot_shows_what_clipping_takes(pyplot):
     labels = [t.get_text() for t in display.ax_.get_legend().get_texts()]
     assert "left by IPS" in labels
     assert "% of the weights are altered" in display.ax_.get_title()
+    display.plot(color="green", line_kw={"linewidth": 5})
+    assert display.bars_[0].get_facecolor()[:3] == pytest.approx((0, 0.5, 0), abs=0.01)
+    assert display.line_.get_linewidth() == 5
 
 
 @pytest.mark.few_cases(1)
@@ -159,13 +150,6 @@ def test_plot_of_degenerate_weights(pyplot, weights):
     assert "nan" not in display.ax_.get_title()
     if max(weights):
         assert_array_equal(max(display.line_.get_data().values), 1)
-
-
-def test_keywords(pyplot):
-    display = WeightsDisplay.from_values(WEIGHTS)
-    display.plot(color="green", line_kw={"linewidth": 5})
-    assert display.bars_[0].get_facecolor()[:3] == pytest.approx((0, 0.5, 0), abs=0.01)
-    assert display.line_.get_linewidth() == 5
 
 
 def test_shares_of_the_value_by_hand():
@@ -202,14 +186,11 @@ def test_the_shape_of_pareto_tails(index):
     assert shapes.std(ddof=1) == pytest.approx(errors.mean(), rel=0.6)
 
 
-def test_bounded_weights_have_a_negative_shape():
+def test_bounded_weights_zeros_and_units():
     rng = np.random.RandomState(0)
     assert tail_shape(rng.random_sample(5000))[0] < 0
     shape, error = tail_shape(rng.exponential(size=20_000))
     assert abs(shape) < 4 * error  # an exponential tail has shape 0
-
-
-def test_zeros_do_not_enter_and_units_do_not_matter():
     draws = np.random.RandomState(0).pareto(1.5, 3000)
     padded = np.concatenate([np.zeros(9000), draws])
     assert tail_shape(padded) == tail_shape(draws)
@@ -217,18 +198,15 @@ def test_zeros_do_not_enter_and_units_do_not_matter():
 
 
 def test_no_shape_without_a_tail():
-    assert np.isnan(tail_shape(np.zeros(100))).all()
-    assert np.isnan(tail_shape(np.arange(50.0))).all()  # too few
-    assert np.isnan(tail_shape(np.full(5000, 4.0))).all()  # all alike
+    for weights in (np.zeros(100), np.arange(50.0), np.full(5000, 4.0)):
+        assert np.isnan(tail_shape(weights)).all()  # nothing, too few, all alike
     # lumps: a few weights times what hardly varies, where a fit finds k above 2
     rng = np.random.RandomState(0)
     for n in (2000, 12_000):
         sizes = rng.choice([1.67, 2.86, 6.67], n) * rng.normal(1, 0.05, n)
         sizes[:20] *= 15
         assert np.isnan(tail_shape(sizes)).all()
-
-
-def test_a_heavy_tail_of_which_the_largest_are_alike_reaches_a_bound():
+    # a heavy tail of which the largest are alike reaches a bound
     heavy = np.sort(np.random.RandomState(0).pareto(1 / 1.5, 3000))
     heavy[-5:] = heavy[-1] * np.array([0.9, 1, 1, 1, 1])
     assert np.isnan(tail_shape(heavy)).all()
@@ -237,7 +215,7 @@ def test_a_heavy_tail_of_which_the_largest_are_alike_reaches_a_bound():
 
 
 @pytest.mark.parametrize("k", [0.9, 1.5, 2.5])
-def test_heavy_tails_do_not_contradict_their_shape(k):
+def test_heavy_tails_have_a_shape(k):
     rng = np.random.RandomState(0)
     found = [tail_shape(rng.pareto(1 / k, 3000)) for _ in range(200)]
     assert np.isfinite(found).all(axis=1).mean() > 0.99
@@ -334,9 +312,6 @@ def test_an_action_that_chance_left_out_is_told():
     display = shown(propensity=np.full(6, 1 / 3), logging_proba=proba)
     assert display.unsupported_mass == 0
     assert_allclose(display.untold_mass, 0.3)
-
-
-def test_without_propensities():
     evaluator = DirectMethod().fit(six_rounds(propensity=None))
     display = SupportDisplay.from_evaluator(evaluator, POLICY)
     assert_allclose(display.unsupported_mass, 0.3)
@@ -347,16 +322,10 @@ def test_without_propensities():
 def test_slots_by_hand(known):
     """The logger never shows item 2 on top; the policy's slates are given."""
     slates = np.array([[0, 1], [1, 2], [0, 2], [1, -1]])
-    top = np.tile([0.5, 0.5, 0.0], (4, 1))
-    below = np.tile([0.0, 0.5, 0.5], (4, 1))
-    table = np.stack([top, below], axis=1)
-    logs = SlateLogs(
-        np.zeros((4, 1)),
-        slates,
-        np.ones(4),
-        n_candidates=3,
-        propensity=np.full(4, 0.25),
-    ).with_columns(mu=table)
+    table = np.tile([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]], (4, 1, 1))
+    fields = {"n_candidates": 3, "propensity": np.full(4, 0.25)}
+    logs = SlateLogs(np.zeros((4, 1)), slates, np.ones(4), **fields)
+    logs = logs.with_columns(mu=table)
     if known:
         logs = logs.replace(logging_policy=ProductSlatePolicy("mu"))
     wanted = np.array([[2, 1], [0, 1], [0, 1], [0, 1]])
@@ -366,50 +335,44 @@ def test_slots_by_hand(known):
     assert {k: v for k, v in found.items() if v} == pytest.approx(share)
     shown = dict(zip(display.labels, display.logger_share, strict=True))
     mu = {"slot 1: 0": 0.5, "slot 1: 1": 0.5, "slot 2: 1": 0.5, "slot 2: 2": 0.5}
-    counted = {"slot 1: 0": 0.5, "slot 1: 1": 0.5, "slot 2: 1": 0.25, "slot 2: 2": 0.5}
-    want = mu if known else counted
+    want = mu if known else mu | {"slot 2: 1": 0.25}
     assert {k: v for k, v in shown.items() if v} == pytest.approx(want)
     assert_allclose(display.unsupported_mass, 0.25 / 2)
     assert display.label_name == "slot and candidate"
 
 
 def test_shares_from_values():
-    display = SupportDisplay.from_values([0.2, 0.5, 0.3], [0.4, 0.6, 0.0])
+    make, shares = SupportDisplay.from_values, ([0.2, 0.5, 0.3], [0.4, 0.6, 0.0])
+    display = make(*shares)
     assert display.labels == [0, 1, 2]
     assert_allclose(display.unsupported_mass, 0.3)
-    given = {"labels": "abc", "unsupported": [0.1, 0, 0.3]}
-    display = SupportDisplay.from_values([0.2, 0.5, 0.3], [0.4, 0.6, 0.0], **given)
+    display = make(*shares, labels="abc", unsupported=[0.1, 0, 0.3])
     assert display.labels == ["a", "b", "c"]
     assert_allclose(display.unsupported_mass, 0.4)
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (([0.5, 0.4], [0.5, 0.5]), "policy_share must hold .* 2 that sum to 0.9"),
-        (([0.5, 0.5], [1.5, -0.5]), "logger_share must .*, the least of them -0.5"),
-        (([0.5, 0.5], [1.0]), "logger_share has 1 entries, policy_share has 2"),
+    names, even = ("policy_share", "logger_share", "labels", "unsupported"), [0.5, 0.5]
+    for arguments, message in (
+        (([0.5, 0.4], even), "policy_share must hold .* 2 that sum to 0.9"),
+        ((even, [1.5, -0.5]), "logger_share must .*, the least of them -0.5"),
+        ((even, [1.0]), "logger_share has 1 entries, policy_share has 2"),
         (([], []), "policy_share must hold"),
-        (([0.5, 0.5], [1, 0], ["a"]), "labels must have 2 entries, got 1"),
-        (([0.5, 0.5], [1, 0], None, [0, 0.6]), "got 0.6 of 0.5 at entry 1"),
-        (([0.5, 0.5], [1, 0], None, [0.1]), "unsupported has 1 entries"),
-    ],
-)
-def test_bad_shares(arguments, message):
-    names = "policy_share", "logger_share", "labels", "unsupported"
-    with pytest.raises(ValueError, match=message):
-        SupportDisplay.from_values(**dict(zip(names, arguments, strict=False)))
+        ((even, [1, 0], ["a"]), "labels must have 2 entries, got 1"),
+        ((even, [1, 0], None, [0, 0.6]), "got 0.6 of 0.5 at entry 1"),
+        ((even, [1, 0], None, [0.1]), "unsupported has 1 entries"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make(**dict(zip(names, arguments, strict=False)))
 
 
 def test_what_no_support_is_known_of():
-    logs = six_rounds()
-    with pytest.raises(TypeError, match="a static evaluator is needed, got Replay"):
-        uniform = six_rounds(propensity=np.full(6, 1 / 3))
-        SupportDisplay.from_evaluator(Replay().fit(uniform), POLICY)
-    with pytest.raises(ValueError, match="the logged actions are not enough here"):
-        SupportDisplay.from_evaluator(IPS().fit(logs), np.full(6, 0.5))
-    with pytest.raises(TypeError, match="EpsilonGreedy learns while it acts"):
-        SupportDisplay.from_evaluator(IPS().fit(logs), EpsilonGreedy())
+    even = six_rounds(propensity=np.full(6, 1 / 3))
+    ips, few = IPS().fit(six_rounds()), "the logged actions are not enough here"
+    for evaluator, policy, error, message in (
+        (Replay().fit(even), POLICY, TypeError, "static evaluator is needed, got Repl"),
+        (ips, np.full(6, 0.5), ValueError, few),
+        (ips, EpsilonGreedy(), TypeError, "EpsilonGreedy learns while it acts"),
+    ):
+        with pytest.raises(error, match=message):
+            SupportDisplay.from_evaluator(evaluator, policy)
 
 
 def line(ax, label):
@@ -435,12 +398,18 @@ def test_plot_of_support(pyplot):
     assert low > high
 
 
-def test_plot_of_what_is_supported(pyplot):
+def test_plot_of_what_is_supported_and_of_what_has_no_round(pyplot):
     display = shown(np.tile([0.4, 0.6, 0.0], (6, 1))).plot()
     title = display.ax_.get_title("left")
     assert title == "the policy does nothing that is never done by the logger"
     labels = [text.get_text() for text in display.axes_[1].get_legend().get_texts()]
     assert labels == ["logger", "policy"]
+    third = np.full((6, 3), 1 / 3)
+    logs = six_rounds(propensity=third[:, 0], logging_proba=third)
+    policy = ConstantPolicy("c").fit(logs)
+    display = SupportDisplay.from_evaluator(IPS().fit(logs), policy).plot()
+    title = display.ax_.get_title("left")
+    assert title.endswith("\n100.0% of it has no effective round in the log")
 
 
 def test_plot_of_many_actions(pyplot):
@@ -468,12 +437,3 @@ def test_long_labels_leave_room_for_the_data(pyplot):
     assert width > display.figure_.bbox.width / 3
     boxes = [one.get_window_extent() for one in display.ax_.get_yticklabels()]
     assert not any(a.overlaps(b) for a, b in pairwise(boxes))
-
-
-def test_untold_actions_are_in_the_title(pyplot):
-    third = np.full((6, 3), 1 / 3)
-    logs = six_rounds(propensity=third[:, 0], logging_proba=third)
-    policy = ConstantPolicy("c").fit(logs)
-    display = SupportDisplay.from_evaluator(IPS().fit(logs), policy).plot()
-    title = display.ax_.get_title("left")
-    assert title.endswith("\n100.0% of it has no effective round in the log")

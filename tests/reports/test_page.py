@@ -12,9 +12,8 @@ import pytest
 from skope_ope import BanditLogs, ConstantPolicy, UniformPolicy, report
 from skope_ope.datasets import make_bandit_logs
 
-LOGS, NEW, _ = make_bandit_logs(
-    1500, reward="binary", random_state=1, return_truth=True
-)
+LOGS, NEW, _ = make_bandit_logs(1500, random_state=1, return_truth=True)
+SLIPPED = LOGS.replace(propensity=np.roll(LOGS.propensity, 1))
 
 
 def made(logs, **policies):
@@ -30,7 +29,7 @@ def found():
 
 @pytest.fixture(scope="module")
 def wrong():
-    return made(LOGS.replace(propensity=np.roll(LOGS.propensity, 1)), new=NEW)
+    return made(SLIPPED, new=NEW)
 
 
 def parts(found):
@@ -55,7 +54,7 @@ def test_the_link_leads_to_the_findings(wrong):
     assert "What to check, most likely first" in page[page.index(f'id="{target}"') :]
 
 
-def test_bars_lie_where_the_axis_says(found):
+def test_bars_lie_where_the_axis_says_and_numbers_beside_them(found):
     told = parts(found)["Gains"]
     gains = found.comparison.differences
     ticks = re.findall(r'<text x="([\d.]+)%".*?>(.*?)</text>', told)
@@ -63,31 +62,24 @@ def test_bars_lie_where_the_axis_says(found):
     names = re.findall(r'aria-label="(\w+): gain', told)
     marks = re.findall(r'<circle cx="([\d.]+)%"|<svg x="([\d.]+)%"', told)
     assert names == list(gains)
-    for name, mark in zip(names, marks, strict=True):
+    for (name, gain), mark in zip(gains.items(), marks, strict=True):
         drawn = np.interp(float("".join(mark)), places, numbers)
-        assert drawn == pytest.approx(100 * gains[name].value, abs=0.01)
-
-
-def test_gains_are_told_in_numbers_too(found):
-    told = parts(found)["Gains"]
-    for name, gain in found.comparison.differences.items():
+        assert drawn == pytest.approx(100 * gain.value, abs=0.01)
         assert re.search(rf"\{100 * gain.value:+.1f}\d* points", told)
         lift = found.comparison.lifts[name].value
         assert f"{lift:+.0%}" in told or f"{100 * lift:+.2g}%" in told
+    records = found.comparison.to_records()
+    assert max(numbers) >= max(r["difference"] for r in records) * 100
 
 
-def test_recommended_rows_are_marked(found):
+def test_rows_of_values(found, wrong):
     told = parts(found)["Values"]
     marked = re.findall(r'<tr class="marked">(.*?)</tr>', told)
     assert len(marked) == 2
     assert all("DoublyRobust" in row and "recommended" in row for row in marked)
     assert told.count("<tr>") == 1 + 1 + 6  # header, the logger, other evaluators
-
-
-def test_the_table_of_several_says_what_its_intervals_hold_for(found, wrong):
     sentence = "Each interval holds by itself at 95%."
-    assert sentence in parts(found)["Values"]
-    assert sentence not in parts(wrong)["Values"]
+    assert sentence in told and sentence not in parts(wrong)["Values"]
 
 
 def test_a_relative_gain_without_limits_has_no_empty_ones():
@@ -112,73 +104,42 @@ def test_findings_say_what_to_do_and_notes_are_closed(wrong, found):
     assert told.count("<details>") == 3  # the log and two policies
 
 
-def test_the_axis_holds_the_farthest_limit(found):
-    ticks = re.findall(r'<text x="[\d.]+%".*?>(.*?)</text>', parts(found)["Gains"])
-    records = found.comparison.to_records()
-    assert max(map(float, ticks)) >= max(r["difference"] for r in records) * 100
-
-
 # -- texts, notebooks, pickles -------------------------------------------------------
-OTHERS, BETTER, _ = make_bandit_logs(
-    1000, reward="binary", random_state=0, return_truth=True
-)
 
 
-@pytest.fixture(scope="module")
-def one():
-    return report({"new": BETTER}, OTHERS)
-
-
-def test_the_text_is_what_one_says_in_a_meeting(one):
-    assert " ".join(str(one).split()) == one.sentence
-
-
-def test_the_text_tells_alarms():
-    slipped = OTHERS.replace(propensity=np.roll(OTHERS.propensity, 1))
-    with pytest.warns(UserWarning):
-        found = report({"new": BETTER}, slipped)
-    assert "[error]" in str(found)
-    assert [one.severity for one in found.alarms].count("error") >= 1
-
-
-def test_a_notebook_shows_the_page_in_a_frame(one):
-    shown = one._repr_html_()
-    assert shown.startswith("<iframe sandbox srcdoc=")
-    inner = shown.partition('srcdoc="')[2].rpartition('" style=')[0]
-    assert '"' not in inner and "<" not in inner
-    assert unescape(inner) == one.to_html()
-
-
-def test_a_report_comes_back_from_a_pickle(one):
-    again = pickle.loads(pickle.dumps(one))
-    assert again.to_html() == one.to_html()
+def test_the_text_is_what_one_says_in_a_meeting(found):
+    assert " ".join(str(found).split()) == found.sentence
+    again = pickle.loads(pickle.dumps(found))
+    assert again.to_html() == found.to_html()
 
 
 def test_an_alarm_says_what_to_do_first():
-    slipped = OTHERS.replace(propensity=np.roll(OTHERS.propensity, 1))
     with pytest.warns(UserWarning):
-        found = report({"new": BETTER}, slipped)
+        found = report({"new": NEW}, SLIPPED)
+    text = " ".join(str(found).split())
     [first, *_] = found.alarms
+    assert first.severity == "error" and "[error]" in text
     assert len(first.advice) > 1
-    assert f"Check first: {first.advice[0]}" in " ".join(str(found).split())
+    assert f"Check first: {first.advice[0]}" in text
     assert f"Check first: {first.advice[0]}" in unescape(found.to_html())
 
 
-def test_logs_without_propensities_are_told_how_to_get_them():
-    unknown = OTHERS.replace(propensity=None, logging_proba=None)
-    with pytest.warns(UserWarning):
-        found = report({"new": BETTER}, unknown)
-    assert found.decision == "undecided"
-    assert "What to do: The logs have no propensities." in " ".join(str(found).split())
+def test_a_notebook_shows_the_page_in_a_frame(found):
+    shown = found._repr_html_()
+    assert shown.startswith("<iframe sandbox srcdoc=")
+    inner = shown.partition('srcdoc="')[2].rpartition('" style=')[0]
+    assert '"' not in inner and "<" not in inner
+    assert unescape(inner) == found.to_html()
 
 
 def test_a_group_in_the_context_is_told():
     pd = pytest.importorskip("pandas")
+    logs = LOGS[:1000]
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(OTHERS.context).add_prefix("x")
+    frame = pd.DataFrame(logs.context).add_prefix("x")
     context = frame.assign(user_id=rng.integers(300, size=1000))
-    logs = BanditLogs(context, OTHERS.action, OTHERS.reward, OTHERS.propensity)
-    pi = BETTER.predict_proba(OTHERS.context)
-    text = " ".join(str(report({"new": pi}, logs)).split())
+    some = BanditLogs(context, logs.action, logs.reward, logs.propensity)
+    pi = NEW.predict_proba(logs.context)
+    text = " ".join(str(report({"new": pi}, some)).split())
     assert "[note] Column 'user_id' has" in text
     assert "pass group='user_id'" in text

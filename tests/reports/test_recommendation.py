@@ -39,14 +39,15 @@ def clicks(n=2000, rates=(0.1, 0.4, 0.25, 0.25), seed=0, scale=1.0, **fields):
     return BanditLogs(x, action, reward, p, actions=range(len(rates)), **fields)
 
 
-def told(logs, evaluators=ONE, baseline="logger", **policies):
+def told(logs, evaluators=ONE, baseline="logger", thresholds=None, **policies):
     policies = {
         name: ConstantPolicy(one) if isinstance(one, int) else one
         for name, one in policies.items()
     }
+    given = {} if thresholds is None else {"thresholds": thresholds}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return report(policies, logs, evaluators=evaluators, baseline=baseline)
+        return report(policies, logs, evaluators=evaluators, baseline=baseline, **given)
 
 
 def words(found):
@@ -58,11 +59,6 @@ def mixed(*shares):
 
 
 @pytest.fixture(scope="module")
-def deploy():
-    return told(clicks(), new=1, coupon=2)
-
-
-@pytest.fixture(scope="module")
 def wrong_log():
     """Propensities of other rounds: an error of the log."""
     logs = clicks(4000, seed=1)
@@ -70,7 +66,8 @@ def wrong_log():
     return logs.replace(propensity=wrong)
 
 
-def test_deploy_tells_both_values_the_gain_and_its_interval(deploy):
+def test_deploy_tells_both_values_the_gain_and_its_interval():
+    deploy = told(clicks(), new=1, coupon=2)
     assert (deploy.decision, deploy.choice) == ("deploy", "new")
     assert deploy.headline == "Deploy new"
     text = words(deploy)
@@ -81,11 +78,10 @@ def test_deploy_tells_both_values_the_gain_and_its_interval(deploy):
         rf"{NUMBER}%\)\.",
         text,
     )
-    gain, lift = (
-        each["new"] for each in (deploy.comparison.differences, deploy.comparison.lifts)
-    )
-    level = deploy.comparison.level_of_each
-    expected = [deploy.comparison["new"].value, 0.25, gain.value]
+    compared = deploy.comparison
+    gain, lift = compared.differences["new"], compared.lifts["new"]
+    level = compared.level_of_each
+    expected = [compared["new"].value, 0.25, gain.value]
     expected += [*gain.confidence_interval(level), lift.value]
     expected += lift.confidence_interval(level)
     found = [float(one) / 100 for one in numbers.groups()]
@@ -95,12 +91,9 @@ def test_deploy_tells_both_values_the_gain_and_its_interval(deploy):
 
 
 def test_rewards_that_are_no_shares_are_told_per_round():
-    text = words(told(clicks(scale=3.5), new=1))
-    assert re.search(
-        rf"would have earned {NUMBER} instead of {NUMBER} per round, a gain of "
-        rf"{NUMBER} per round \(95% interval",
-        text,
-    )
+    pattern = rf"would have earned {NUMBER} instead of {NUMBER} per round, a gain of "
+    pattern += rf"{NUMBER} per round \(95% interval"
+    assert re.search(pattern, words(told(clicks(scale=3.5), new=1)))
 
 
 def test_no_share_is_told_of_a_baseline_that_may_be_zero():
@@ -135,21 +128,17 @@ def test_undecided_says_what_it_means_and_how_many_rounds_would_tell():
     assert re.search(rf"its gain may be anything from -{NUMBER} to \+{NUMBER} po", text)
     assert "does not mean that there is no difference" in text
     assert "more than 100 times as many rounds" in text
-    found = told(clicks(rates=(0.1, 0.4, 0.29, 0.25)), coupon=2)
-    assert re.search(
-        r"About [\d,]+ more rounds would decide, in 8 of 10 cases", words(found)
-    )
+    text = words(told(clicks(rates=(0.1, 0.4, 0.29, 0.25)), coupon=2))
+    assert re.search(r"About [\d,]+ more rounds would decide, in 8 of 10 cases", text)
 
 
 def test_no_number_of_rounds_is_made_up():
-    text = words(
-        told(clicks(), same=mixed(0.0, 0.5, 0.0, 0.5), a=mixed(0.5, 0.5, 0, 0))
-    )
+    halves = {"same": mixed(0.0, 0.5, 0.0, 0.5), "a": mixed(0.5, 0.5, 0, 0)}
+    text = words(told(clicks(), **halves))
     assert "nan" not in text and "inf" not in text
-    [record, _] = told(clicks(rates=(0.2,) * 4), a=1, b=2).comparison.to_records()
-    assert np.isnan(record["rounds_needed"])
-    text = words(told(clicks(rates=(0.2,) * 4), a=1, b=2))
-    assert "How many more rounds would decide is not known." in text
+    found = told(clicks(rates=(0.2,) * 4), a=1, b=2)
+    assert np.isnan(found.comparison.to_records()[0]["rounds_needed"])
+    assert "How many more rounds would decide is not known." in words(found)
 
 
 def test_the_first_policy_that_cannot_be_told_names_a_next_step():
@@ -231,17 +220,7 @@ def test_a_warning_asks_for_caution():
 
 def test_too_little_evidence_stops_a_decision_and_calls_no_number_wrong():
     strict = VerdictThresholds(effective_rounds=(9e4, 9e3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        better, worse = (
-            report(
-                {"new": ConstantPolicy(arm)},
-                clicks(),
-                evaluators=ONE,
-                thresholds=strict,
-            )
-            for arm in (1, 0)
-        )
+    better, worse = (told(clicks(), thresholds=strict, new=arm) for arm in (1, 0))
     assert (better.decision, better.choice) == ("undecided", None)
     assert better.headline == "No decision: too little evidence"
     assert "new looks better than the logger, but" in words(better)
@@ -258,20 +237,14 @@ def test_a_rule_that_takes_one_action_is_told(wrong_log):
 
 
 # -- how numbers are written ----------------------------------------------------------
-@pytest.mark.parametrize(
-    ("n", "scale", "text"),
-    [
-        (2000, 1.0, r"rewarded in \d\d\.\d% instead of \d\d\.\d%, a gain of \d\d\.\d "),
-        (2000, 1000.0, r"earned \d\d\d instead of \d\d\d per round"),
-    ],
-)
-def test_digits_follow_the_standard_error(n, scale, text):
-    assert re.search(text, words(told(clicks(n, scale=scale), new=1)))
-
-
-def test_small_relative_gains_have_two_digits():
+def test_digits_follow_the_standard_error():
+    for scale, text in (
+        (1.0, r"rewarded in \d\d\.\d% instead of \d\d\.\d%, a gain of \d\d\.\d "),
+        (1000.0, r"earned \d\d\d instead of \d\d\d per round"),
+    ):
+        assert re.search(text, words(told(clicks(scale=scale), new=1)))
     page = told(clicks(rates=(0.5, 0.53, 0.5, 0.5)), b=1).to_html()
-    assert re.search(r">\+\d\.\d% \(", page)
+    assert re.search(r">\+\d\.\d% \(", page)  # small relative gains have two digits
 
 
 def test_what_is_no_number_is_a_dash():

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs on which searches are tried."""
 
+from functools import cache
+
 import numpy as np
 
-from skope_ope import ClassifierPolicy
+from skope_ope import ClassifierPolicy, ConstantPolicy, UniformPolicy
 from skope_ope.datasets import make_bandit_logs
 
 
@@ -22,3 +24,11 @@ def losses_of(search):
     """Losses of every split and candidate."""
     names = [f"split{k}_test_score" for k in range(search.n_splits_)]
     return -np.stack([search.cv_results_[name] for name in names])
+
+
+@cache
+def three_policies():
+    """Logs of 400 rounds and three policies."""
+    logs, policy = problem(400)
+    one = ConstantPolicy(logs.actions[0]).fit(logs)
+    return logs, {"uniform": UniformPolicy(), "fitted": policy, "mixed": one}

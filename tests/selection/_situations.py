@@ -65,11 +65,18 @@ def _of_loggers(seed, **fields):
     return logs
 
 
+def _both(logs, of_one, of_two):
+    """Return the logs with the chances of action 1 of both loggers."""
+    a = logs.action_index
+    return logs.replace(
+        logger_proba=np.column_stack([_own(of_one * 1.0, a), _own(of_two * 1.0, a)])
+    )
+
+
 def several_loggers(seed=0):
     logs = _of_loggers(seed, propensity=_own)
-    x, a = logs.context[:, 0], logs.action_index
-    both = np.column_stack([_own(0.5 + 0 * x, a), _own(0.2 + 0.6 * x, a)])
-    return logs.replace(logger_proba=both), ALWAYS_ONE, 0.4
+    x = logs.context[:, 0]
+    return _both(logs, 0.5 + 0 * x, 0.2 + 0.6 * x), ALWAYS_ONE, 0.4
 
 
 def several_deterministic_loggers(seed=0):
@@ -79,11 +86,8 @@ def several_deterministic_loggers(seed=0):
         return np.where(who, x > 0.3, x < 0.6).astype(float)
 
     logs = _of_actions(seed, proba, logger=lambda p, a: who, propensity=_own)
-    x, a = logs.context[:, 0], logs.action_index
-    both = np.column_stack(
-        [_own((x < 0.6).astype(float), a), _own((x > 0.3).astype(float), a)]
-    )
-    return logs.replace(logger_proba=both), ALWAYS_ONE, 0.4
+    x = logs.context[:, 0]
+    return _both(logs, x < 0.6, x > 0.3), ALWAYS_ONE, 0.4
 
 
 def several_loggers_apart(seed=0):
@@ -113,21 +117,12 @@ def learner_unknown(seed=0):
 
 
 def slates(seed=0):
+    world = {"reward": "additive", "logging": "uniform", "target_temperature": 1.0}
     logs, policy, truth = make_slate_logs(
-        2000,
-        reward="additive",
-        logging="uniform",
-        target_temperature=1.0,
-        random_state=seed,
-        return_truth=True,
+        2000, random_state=seed, return_truth=True, **world
     )
-    whole = SlateLogs(
-        logs.context,
-        logs.slate,
-        logs.reward,
-        n_candidates=logs.n_candidates,
-        logging_policy=logs.logging_policy,
-    )
+    fields = {name: getattr(logs, name) for name in ("n_candidates", "logging_policy")}
+    whole = SlateLogs(logs.context, logs.slate, logs.reward, **fields)
     return whole, policy, truth.value
 
 

@@ -53,31 +53,23 @@ NEITHER, BETTER, BOTH = set(), {"better"}, {"better", "worse"}
 
 
 @pytest.mark.parametrize(
-    ("warning", "forbids", "text"),
+    ("forbids", "warning", "text"),
     [
-        (MILD, NEITHER, WEIGHT),
-        (FewGroupsWarning("", 12.0), NEITHER, "few groups"),
-        (LowOverlapWarning("", 0.0), BOTH, "no logged round with information on"),
-        (LEARNED, BETTER, "learned from 50.0% of these"),
-        (FewEventsWarning("", 3.0), BOTH, "fewer than ten effective events"),
-        (AdaptiveLoggerWarning("", 0.01), BOTH, "a logger that learned from these"),
-        (PropensityWarning("", 5.0), BOTH, "propensities or acceptance ratios"),
-        (TailWarning("", 0.5), BOTH, "few rounds make most of the spread"),
-        (
-            TailWarning("", 0.5, "tail_of_sums"),
-            BOTH,
-            "merged sums that do not show whether",
-        ),
-        (
-            TailWarning("", 0.5, "wider_from_sums"),
-            NEITHER,
-            "merged sums, whose interval is wider",
-        ),
-        (NewWarning(""), BOTH, "a NewWarning"),
-        (LearnedRoundsWarning(""), BETTER, "a LearnedRoundsWarning"),
+        (NEITHER, MILD, WEIGHT),
+        (NEITHER, FewGroupsWarning("", 12.0), "few groups"),
+        (BOTH, LowOverlapWarning("", 0.0), "no logged round with information on"),
+        (BETTER, LEARNED, "learned from 50.0% of these"),
+        (BOTH, FewEventsWarning("", 3.0), "fewer than ten effective events"),
+        (BOTH, AdaptiveLoggerWarning("", 0.01), "a logger that learned from these"),
+        (BOTH, PropensityWarning("", 5.0), "propensities or acceptance ratios"),
+        (BOTH, TailWarning("", 0.5), "few rounds make most of the spread"),
+        (BOTH, TailWarning("", 0.5, "tail_of_sums"), "sums that do not show whether"),
+        (NEITHER, TailWarning("", 0.5, "wider_from_sums"), "whose interval is wider"),
+        (BOTH, NewWarning(""), "a NewWarning"),
+        (BETTER, LearnedRoundsWarning(""), "a LearnedRoundsWarning"),
     ],
 )
-def test_what_a_warning_forbids(warning, forbids, text):
+def test_what_a_warning_forbids(forbids, warning, text):
     better, worse = (compared(stated(v, 0.05, warning)) for v in (0.8, 0.2))
     assert better.decision == ("undecided" if "better" in forbids else "deploy")
     assert worse.decision == ("undecided" if "worse" in forbids else "keep")
@@ -125,8 +117,7 @@ def test_masses_add_up(masses, of_logger, share):
 
 
 def test_a_bias_by_design():
-    value = stated(0.8, estimator="DRos", leaves_bias_out="what it shrinks")
-    found = compared(value)
+    found = compared(stated(0.8, estimator="DRos", leaves_bias_out="what it shrinks"))
     assert found.decision == "undecided"
     told = "what it shrinks, which the interval of DRos leaves out (a)."
     assert found.sentence.endswith(told)
@@ -135,15 +126,16 @@ def test_a_bias_by_design():
 NAN = float("nan")
 
 
+SAME = "a gain that is the same in every round"
+
+
 @pytest.mark.parametrize(
     ("value", "error", "reference", "text"),
     [
         (NAN, NAN, 0.5, "no value (NaN) (a)"),
         (0.9, NAN, NAN, "no value (NaN) (the logger)"),
         (0.6, NAN, 0.5, "no standard error (NaN) (a)"),
-        (0.6, 0.0, 0.5, "a gain that is the same in every round"),
-        (0.5, 0.0, 0.5, "a gain that is the same in every round"),
-        (0.6, 1e-15, 0.5, "a gain that is the same in every round"),
+        *((v, e, 0.5, SAME) for v, e in ((0.6, 0.0), (0.5, 0.0), (0.6, 1e-15))),
     ],
 )
 def test_a_gain_that_is_not_known(value, error, reference, text):
@@ -202,13 +194,14 @@ def test_deploy():
 
 
 def test_keep():
+    tail = "Greater rewards count as better."
     assert compared(stated(0.2)).sentence == (
         "Keep the logger: by IPS a is worse (-0.300 per round, -0.398 to -0.202). "
-        "Greater rewards count as better."
+        f"{tail}"
     )
     assert compared(stated(0.2), stated(0.3)).sentence == (
         "Keep the logger: by IPS a and b are all worse (nearest b, -0.200 per round, "
-        "-0.312 to -0.088). Greater rewards count as better."
+        f"-0.312 to -0.088). {tail}"
     )
 
 
@@ -221,26 +214,19 @@ def test_undecided():
     )
 
 
-@pytest.mark.parametrize(
-    ("gain", "text"),
-    [
+def test_how_many_rounds_are_told():
+    z = norm.ppf(0.975) + norm.ppf(0.8)
+    for gain, text in (
         (0.0001, "a decision would take more than 100 times as many rounds, if the"),
         (0.02, "about 49 times as many rounds would decide with probability 0.8"),
         (0.05, "about 6,900 more rounds (7,900 in all) would decide with probability"),
-    ],
-)
-def test_how_many_rounds_are_told(gain, text):
-    assert text in compared(stated(0.5 + gain)).sentence
-    z = norm.ppf(0.975) + norm.ppf(0.8)
-    needed = (z * 0.05 * N**0.5 / gain) ** 2
-    assert (needed > 100 * N) == ("more than 100" in text)
-
-
-def test_undecided_among_many():
-    found = compared(*(stated(0.45) for _ in range(5)), stated(0.51), names="pqrstb")
-    text = found.sentence
+    ):
+        assert text in compared(stated(0.5 + gain)).sentence
+        needed = (z * 0.05 * N**0.5 / gain) ** 2
+        assert (needed > 100 * N) == ("more than 100" in text)
+    text = compared(*(stated(0.45) for _ in range(5)), stated(0.51)).sentence
     assert "cannot tell 6 policies from the logger" in text
-    assert "For b" in text and "For p" not in text
+    assert "For f" in text and "For a" not in text
     assert "The table gives the numbers for the others." in text
 
 

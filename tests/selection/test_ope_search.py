@@ -20,38 +20,33 @@ from skope_ope import (
     EpsilonGreedy,
     EvaluatorScorer,
     OPESearchCV,
-    PolicyScorer,
     PropensityEstimator,
     SlopeSearch,
-    in_order,
     one_standard_error,
 )
-from skope_ope.datasets import make_bandit_logs
 from tests._worlds import d8_logs
 from tests.selection._logs import losses_of, problem
 
 
 def test_shares_and_losses_by_hand():
     logs = d8_logs()
-    scorer = EvaluatorScorer("pi", IPS())
-    search = OPESearchCV(
-        IPS(), {"cmax": [None, 1.0]}, scoring=scorer, n_splits=3, random_state=0
-    ).fit(logs)
+    how = {"scoring": EvaluatorScorer("pi", IPS()), "n_splits": 3, "random_state": 0}
+    search = OPESearchCV(IPS(), {"cmax": [None, 1.0]}, **how).fit(logs)
     # standard errors on D8: .563275 unclipped, .150454 clipped at 1
     own, theirs = np.array([0.563275, 0.150454]) ** 2, 0.563275**2
     shares = own / (own + theirs)
     np.testing.assert_allclose(search.cv_results_["train_share"], shares, atol=1e-6)
     seed = np.random.RandomState(0).randint(2**31 - 1)
-    w, r = np.minimum(logs.columns["pi"][range(8), logs.action], 1), logs.reward
-    w = w / logs.propensity
+    w = logs.columns["pi"][range(8), logs.action]
     for k, (share, cmax) in enumerate(zip(shares, (np.inf, 1.0), strict=True)):
         size = max(round(share * 8), 1)
-        splits = ShuffleSplit(
-            3, train_size=size, test_size=8 - size, random_state=seed
-        ).split(logs)
-        for j, (train, test) in enumerate(splits):
-            value = (np.minimum(w, cmax) * r)[train].mean()
-            loss = (value - (w * r)[test].mean()) ** 2
+        sizes = {"train_size": size, "test_size": 8 - size, "random_state": seed}
+        for j, (train, test) in enumerate(ShuffleSplit(3, **sizes).split(logs)):
+            clipped, whole = (
+                np.minimum(w / logs.propensity, bound) * logs.reward
+                for bound in (cmax, np.inf)
+            )
+            loss = (clipped[train].mean() - whole[test].mean()) ** 2
             assert losses_of(search)[j, k] == pytest.approx(loss)
     assert search.best_index_ == one_standard_error(search.cv_results_)
 
@@ -60,20 +55,15 @@ def test_shares_and_losses_by_hand():
 def test_attributes_are_those_of_a_search():
     logs, policy = problem()
     scorer = EvaluatorScorer(policy)
-    search = OPESearchCV(
-        DRos(reward_model=Ridge(), cv=2),
-        {"lam": [0.1, 100.0]},
-        scoring=scorer,
-        n_splits=3,
-        random_state=0,
-    ).fit(logs)
+    how = {"scoring": scorer, "n_splits": 3, "random_state": 0}
+    evaluator = DRos(reward_model=Ridge(), cv=2)
+    search = OPESearchCV(evaluator, {"lam": [0.1, 100.0]}, **how).fit(logs)
     results = search.cv_results_
     assert results["params"][search.best_index_] == search.best_params_
     assert results["param_lam"].tolist() == [0.1, 100.0]
     assert {"mean_fit_time", "std_test_score", "rank_test_score"} <= set(results)
-    assert search.best_score_ == pytest.approx(
-        results["mean_test_score"][search.best_index_]
-    )
+    best = results["mean_test_score"][search.best_index_]
+    assert search.best_score_ == pytest.approx(best)
     assert search.best_estimator_.logs_ is logs
     assert search.n_splits_ == 3 and search.refit_time_ > 0
     assert search.score(logs[:100]) == scorer(search.best_estimator_, logs[:100])
@@ -102,31 +92,30 @@ def test_a_seed_and_jobs():
 def test_share_of_candidates_without_variance_is_one_half():
     logs, _ = problem()
     same = logs.replace(reward=np.full(len(logs), 0.5))
-    search = OPESearchCV(
-        DirectMethod(reward_model=0.5),
-        [{}],
-        scoring=EvaluatorScorer(ConstantPolicy(0), DoublyRobust(reward_model=0.5)),
-        n_splits=2,
-        random_state=0,
-    ).fit(same)
+    scorer = EvaluatorScorer(ConstantPolicy(0), DoublyRobust(reward_model=0.5))
+    how = {"scoring": scorer, "n_splits": 2, "random_state": 0}
+    search = OPESearchCV(DirectMethod(reward_model=0.5), [{}], **how).fit(same)
     assert search.cv_results_["train_share"].tolist() == [0.5]
     np.testing.assert_allclose(losses_of(search), 0, atol=1e-30)
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_pipelines_and_choice_of_evaluators():
+def test_pipelines_and_policies_that_learn():
     logs, policy = problem()
     unknown = logs.replace(propensity=None, logging_proba=None)
     pipe = Pipeline([("p", PropensityEstimator(cv=2)), ("ev", IPS())])
-    search = OPESearchCV(
-        pipe,
-        {"ev": [IPS(), DoublyRobust(), DirectMethod()]},
-        scoring=EvaluatorScorer(policy),
-        n_splits=2,
-        random_state=0,
-        error_score="raise",
-    ).fit(unknown)
+    grid = {"ev": [IPS(), DoublyRobust(), DirectMethod()]}
+    how = {"n_splits": 2, "random_state": 0, "error_score": "raise"}
+    search = OPESearchCV(pipe, grid, scoring=EvaluatorScorer(policy), **how)
+    assert np.isfinite(losses_of(search.fit(unknown))).all()
+    logs, _ = problem(800, n_actions=2, logging_temperature=np.inf)
+    evaluator, scorer = (
+        DRns(horizon=20, random_state=0),
+        EvaluatorScorer(EpsilonGreedy()),
+    )
+    search = OPESearchCV(evaluator, {"q": [0.0, 0.1]}, scoring=scorer, **how).fit(logs)
     assert np.isfinite(losses_of(search)).all()
+    assert (search.cv_results_["train_share"] > 0).all()
 
 
 class Whole(IPS):
@@ -145,72 +134,51 @@ def test_groups_stay_together():
     logs, policy = problem()
     logs = logs.replace(group=np.repeat(np.arange(30), 10))
     logs = logs.with_columns(row=np.arange(300))
-    scorer = EvaluatorScorer(policy, Whole())
-    search = OPESearchCV(
-        Whole(),
-        {"cmax": [1.0, None]},
-        scoring=scorer,
-        n_splits=3,
-        refit=False,
-        error_score="raise",
-    ).fit(logs)
+    how = {"scoring": EvaluatorScorer(policy, Whole()), "n_splits": 3, "refit": False}
+    search = OPESearchCV(Whole(), {"cmax": [1.0, None]}, error_score="raise", **how)
+    search.fit(logs)
     sizes, numbers, ordered = zip(*Whole.seen, strict=True)
     assert set().union(*sizes) == {10} and all(ordered)
     assert min(numbers) < 30 and np.isfinite(search.best_score_)
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_policies_that_learn():
-    logs = make_bandit_logs(
-        800, n_actions=2, logging_temperature=np.inf, random_state=0
-    )
-    search = OPESearchCV(
-        DRns(horizon=20, random_state=0),
-        {"q": [0.0, 0.1]},
-        scoring=EvaluatorScorer(EpsilonGreedy()),
-        n_splits=2,
-        random_state=0,
-        error_score="raise",
-    ).fit(logs)
-    assert np.isfinite(losses_of(search)).all()
-    assert (search.cv_results_["train_share"] > 0).all()
-    assert repr(in_order(3)) == "in_order(KFold(n_splits=3, random_state=None, " + (
-        "shuffle=False))"
-    )
-
-
-def test_bad_input():
+@pytest.mark.parametrize("make", [SlopeSearch, OPESearchCV])
+def test_bad_input_of_both_searches(make):
     logs, policy = problem()
-    one_group = logs.replace(group=np.zeros(len(logs)))
     scorer, grid = EvaluatorScorer(policy), {"cmax": [1.0]}
-    search = OPESearchCV(IPS(), grid, scoring=scorer, n_splits=2)
-    of_policies = OPESearchCV(
-        policy, {"epsilon": [0.1]}, scoring=scorer, error_score="raise"
-    )
+    search = make(IPS(), grid, scoring=scorer)
+    nope = make(IPS(), {"nope": [1]}, scoring=scorer)
+    of_policies = make(policy, {"epsilon": [0.1]}, scoring=scorer)
+    if make is OPESearchCV:
+        of_policies.set_params(error_score="raise")
     for one, given, error, message in (
-        (OPESearchCV(IPS(), grid), (logs,), TypeError, "needs scoring=EvaluatorScorer"),
-        (search, (logs.context,), TypeError, "searches on logs"),
+        (make(IPS(), grid), (logs,), TypeError, "needs scoring=EvaluatorScorer"),
+        (make(IPS(), grid), (logs,), TypeError, "got NoneType: an evaluator's error"),
+        (search, (logs.context,), TypeError, "searches on logs, got ndarray"),
         (search, (logs, Ridge()), TypeError, r"takes no y.*Got Ridge"),
-        (search, (logs[:1],), ValueError, "two rounds"),
-        (search, (one_group,), ValueError, "two groups"),
-        (
-            clone(search).set_params(param_grid={"nope": [1.0]}),
-            (logs,),
-            ValueError,
-            "Invalid parameter 'nope' for estimator IPS",
-        ),
+        (nope, (logs,), ValueError, "Invalid parameter 'nope' for estimator IPS"),
         (of_policies, (logs,), TypeError, "scores evaluators, got the policy"),
-        (
-            clone(search).set_params(param_grid={"cmax": [-1.0]}),
-            (logs,),
-            ValueError,
-            "fits failed",
-        ),
     ):
         with pytest.raises(error, match=message):
             one.fit(*given)
     with pytest.raises(TypeError, match=r"best_estimator_\.score\(policy\)"):
         search.fit(logs).score(policy)
+
+
+def test_bad_input():
+    logs, policy = problem()
+    one_group = logs.replace(group=np.zeros(len(logs)))
+    how = {"scoring": EvaluatorScorer(policy), "n_splits": 2}
+    search = OPESearchCV(IPS(), {"cmax": [1.0]}, **how)
+    named = OPESearchCV(IPS(), {"cmax": [1.0]}, scoring="accuracy")
+    for one, given, error, message in (
+        (search, logs[:1], ValueError, "two rounds"),
+        (search, one_group, ValueError, "two groups"),
+        (OPESearchCV(IPS(), {"cmax": [-1]}, **how), logs, ValueError, "fits failed"),
+        (named, logs, TypeError, r"got str.*PolicyScorer"),
+    ):
+        with pytest.raises(error, match=message):
+            one.fit(given)
 
 
 @pytest.mark.parametrize("search", [SlopeSearch, OPESearchCV])
@@ -222,14 +190,3 @@ def test_unfitted_and_repr(search):
     assert type(one).__name__ in repr(one)
     assert "EvaluatorScorer" in one._repr_html_()
     assert one.get_params()["estimator__cmax"] is None
-
-
-def test_a_search_without_scoring_says_what_is_missing():
-    logs, _ = problem(20)
-    for search in (SlopeSearch, OPESearchCV):
-        with pytest.raises(TypeError, match="got NoneType: an evaluator's error"):
-            search(IPS(), {"cmax": [1.0]}).fit(logs)
-    with pytest.raises(TypeError, match=r"got str.*PolicyScorer"):
-        OPESearchCV(IPS(), {"cmax": [1.0]}, scoring="accuracy").fit(logs)
-    with pytest.raises(TypeError, match="Search policies with OPESearchCV"):
-        SlopeSearch(IPS(), {"cmax": [1.0]}, scoring=PolicyScorer(IPS())).fit(logs)

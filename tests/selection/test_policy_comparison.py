@@ -13,29 +13,18 @@ from skope_ope import (
     SNIPS,
     BanditLogs,
     ConstantPolicy,
-    UniformPolicy,
     compare_policies,
 )
 from skope_ope.displays import PolicyComparisonDisplay
 from skope_ope.exceptions import ZeroBaselineWarning
-from tests.selection._logs import problem
+from tests.selection._logs import three_policies
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 
-@pytest.fixture(scope="module")
-def logs_and_policies():
-    logs, policy = problem(400)
-    return logs, {
-        "uniform": UniformPolicy(),
-        "fitted": policy,
-        "mixed": ConstantPolicy(logs.actions[0]).fit(logs),
-    }
-
-
 @pytest.fixture
-def found(logs_and_policies):
-    logs, policies = logs_and_policies
+def found():
+    logs, policies = three_policies()
     return compare_policies(
         policies, logs, evaluator=SNIPS(), baseline="uniform", level=0.9
     )
@@ -56,37 +45,31 @@ def test_intervals_hold_together(found):
     assert found.to_records()[0]["answer"] == ""
 
 
-def test_relative_gains_are_those_of_the_values(found):
-    assert list(found.lifts) == list(found.differences)
-    for name, lift in found.lifts.items():
-        assert lift.gain == found.differences[name].value
-        ratio = found[name].value / found.reference.value
-        assert lift.value == pytest.approx(ratio - 1, rel=1e-12)
-
-
 def test_relative_gains_stand_beside_the_gains(found):
     baseline, *others = found.to_records()
-    assert np.isnan(
-        [baseline["lift"], baseline["lift_low"], baseline["lift_high"]]
-    ).all()
-    answers = set()
+    names, answers = ("lift", "lift_low", "lift_high"), set()
+    assert np.isnan([baseline[name] for name in names]).all()
+    assert list(found.lifts) == list(found.differences)
     for record in others:
-        lift = found[record["policy"]].lift(found.reference)
-        assert record["lift"] == lift.value
+        name, reference = record["policy"], found.reference
+        lift = found[name].lift(reference)
+        assert lift.gain == found.lifts[name].gain == found.differences[name].value
+        ratio = found[name].value / reference.value
+        assert lift.value == pytest.approx(ratio - 1, rel=1e-12)
+        assert record["lift"] == lift.value == found.lifts[name].value
         limits = lift.confidence_interval(1 - (1 - 0.9) / 2)
         assert (record["lift_low"], record["lift_high"]) == limits
         for end in ("low", "high"):  # a relative gain never contradicts its gain
-            assert np.sign(record[f"lift_{end}"]) == np.sign(
-                record[f"difference_{end}"]
-            )
+            gain = record[f"difference_{end}"]
+            assert np.sign(record[f"lift_{end}"]) == np.sign(gain)
         answers.add(record["answer"])
     assert len(answers) == 2
     again = found.to_records(0.99)[1]
     assert again["lift_low"] < others[0]["lift_low"]
 
 
-def test_a_baseline_that_may_be_zero_has_no_relative_gain(logs_and_policies):
-    logs, policies = logs_and_policies
+def test_a_baseline_that_may_be_zero_has_no_relative_gain():
+    logs, policies = three_policies()
     fields = logs.context, logs.action, logs.reward - logs.reward.mean()
     logs = type(logs)(*fields, logs.propensity)
     policies = {"fitted": policies["fitted"]}
@@ -98,8 +81,8 @@ def test_a_baseline_that_may_be_zero_has_no_relative_gain(logs_and_policies):
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
-def test_p_values_agree_with_intervals(logs_and_policies, level):
-    logs, policies = logs_and_policies
+def test_p_values_agree_with_intervals(level):
+    logs, policies = three_policies()
     for evaluator in (IPS(), SNIPS()):
         found = compare_policies(
             policies, logs, evaluator=evaluator, baseline="uniform", level=level
@@ -114,8 +97,8 @@ def test_p_values_agree_with_intervals(logs_and_policies, level):
                 assert min(map(abs, ends)) < 1e-6 * (ends[1] - ends[0])
 
 
-def test_p_values_of_student(logs_and_policies):
-    logs, policies = logs_and_policies
+def test_p_values_of_student():
+    logs, policies = three_policies()
     logs = type(logs)(logs.context, logs.action, logs.reward + 0.5, logs.propensity)
     found = compare_policies(policies, logs, evaluator=IPS(), baseline="uniform")
     for name, gain in found.differences.items():
@@ -125,8 +108,8 @@ def test_p_values_of_student(logs_and_policies):
         assert found.p_values[name] == pytest.approx(min(2 * raw, 1), abs=1e-9)
 
 
-def test_another_level_gives_its_own_answers(logs_and_policies):
-    logs, policies = logs_and_policies
+def test_another_level_gives_its_own_answers():
+    logs, policies = three_policies()
     found = compare_policies(
         {name: policies[name] for name in ("fitted", "mixed")},
         logs[:150],
@@ -153,8 +136,8 @@ def test_text(found):
     assert "The intervals of values hold together" in " ".join(lines)
 
 
-def test_text_says_that_nobody_audited_and_what_a_round_is(logs_and_policies):
-    logs, policies = logs_and_policies
+def test_text_says_that_nobody_audited_and_what_a_round_is():
+    logs, policies = three_policies()
     text = " ".join(repr(compare_policies(policies, logs)).split())
     assert text.endswith("does not audit the log: audit(policy, logs) does.")
     assert "each is wider than in evaluate" in text
@@ -188,11 +171,13 @@ def test_numbers_of_a_column_have_one_format(found):
     assert all(row[1][0] in "+-" for row in rows)
 
 
-def test_html(found):
+def test_html_and_pickle(found):
     text = found._repr_html_()
     assert "gains over uniform" in text and found.sentence in text
     hostile = type(found)({"<b>": found["fitted"]}, found["uniform"], "uniform")
     assert "<b>" not in hostile._repr_html_()
+    again = pickle.loads(pickle.dumps(found))
+    assert again.sentence == found.sentence and repr(again) == repr(found)
 
 
 def test_frame(found):
@@ -203,17 +188,12 @@ def test_frame(found):
     assert frame.loc["fitted", "value"] == found["fitted"].value
 
 
-def test_the_logger_stands_below_the_table(logs_and_policies):
-    logs, policies = logs_and_policies
+def test_the_logger_stands_below_the_table():
+    logs, policies = three_policies()
     found = compare_policies(policies, logs, evaluator=IPS())
     low, high = found.reference.confidence_interval(0.95)
     text = f"The logger: {logs.reward.mean():.3f} ({low:.3f} to {high:.3f})."
     assert text in repr(found) and text in found._repr_html_()
-
-
-def test_a_pickle_decides_alike(found):
-    again = pickle.loads(pickle.dumps(found))
-    assert again.sentence == found.sentence and repr(again) == repr(found)
 
 
 def test_plot(found, pyplot):

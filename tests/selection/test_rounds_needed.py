@@ -77,20 +77,13 @@ N_ACTIONS, N_LOGS = 4, 100
 def decide(n_rounds, m, rates, rng, n_groups=None):
     """Compare m policies with the logger on fresh logs of a uniform logger."""
     action = rng.randint(N_ACTIONS, size=n_rounds)
-    rate, group = np.take(rates, action), None
+    rate, fields = np.take(rates, action), {"actions": range(N_ACTIONS)}
     if n_groups:
-        group = np.arange(n_rounds) % n_groups
+        group = fields["group"] = np.arange(n_rounds) % n_groups
         rate = np.minimum(rate * rng.gamma(2, 0.5, size=n_groups)[group], 1)
     reward = (rng.random_sample(n_rounds) < rate).astype(float)
-    logs = BanditLogs(
-        np.zeros((n_rounds, 1)),
-        action,
-        reward,
-        np.full(n_rounds, 1 / N_ACTIONS),
-        actions=range(N_ACTIONS),
-        group=group,
-        reward_range=(0, 1),
-    )
+    x, p = np.zeros((n_rounds, 1)), np.full(n_rounds, 1 / N_ACTIONS)
+    logs = BanditLogs(x, action, reward, p, reward_range=(0, 1), **fields)
     shares = np.random.RandomState(7).dirichlet(np.full(N_ACTIONS, 0.5), size=m)
     shares[0] = np.eye(N_ACTIONS)[0]
     policies = {str(k): np.tile(share, (n_rounds, 1)) for k, share in enumerate(shares)}
@@ -104,9 +97,10 @@ def at_most(share):
 
 @pytest.mark.theory
 @ignore
-@pytest.mark.parametrize("n_groups", [None, 50])
-@pytest.mark.parametrize("rate", [0.01, 0.1])
-@pytest.mark.parametrize("m", [1, 5, 20])
+@pytest.mark.parametrize(
+    ("m", "rate", "n_groups"),
+    [(1, 0.01, None), (1, 0.1, 50), (5, 0.1, None), (5, 0.01, 50), (20, 0.1, None)],
+)
 def test_false_deploys(m, rate, n_groups, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     rates = np.full(N_ACTIONS, rate)

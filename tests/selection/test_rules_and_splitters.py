@@ -57,11 +57,8 @@ def test_failed_candidates_are_not_chosen():
         one_standard_error(named)
 
 
-def test_ties_and_a_single_split():
+def test_ties_a_single_split_and_more_than_ten():
     assert one_standard_error(results([[3.0, 1.0, 1.0]])) == 1
-
-
-def test_more_than_ten_splits_are_all_read():
     losses = np.ones((12, 2))
     losses[11, 0] = 100.0
     assert one_standard_error(results(losses)) == 1
@@ -76,23 +73,15 @@ def test_several_scores_need_a_name():
 
 def test_in_searches():
     logs, policy = problem()
-    search = GridSearchCV(
-        DRos(),
-        {"lam": [1.0, 10.0, 100.0]},
-        scoring=EvaluatorScorer(policy),
-        cv=ShuffleSplit(4, train_size=0.5, random_state=0),
-        refit=one_standard_error,
-    ).fit(logs)
-    losses = losses_of(search)
+    scorers = {"p": EvaluatorScorer(policy), "u": EvaluatorScorer(UniformPolicy())}
+    grid, cv = {"lam": [1.0, 10.0, 100.0]}, ShuffleSplit(4, train_size=0.5)
+    cv.random_state = 0
+    search = GridSearchCV(DRos(), grid, scoring=scorers["p"], cv=cv)
+    losses = losses_of(search.set_params(refit=one_standard_error).fit(logs))
     bound = losses.mean(axis=0) + losses.std(axis=0, ddof=1) / 2
     assert search.best_index_ == bound.argmin()
-    both = GridSearchCV(
-        DRos(),
-        {"lam": [1.0, 10.0, 100.0]},
-        scoring={"p": EvaluatorScorer(policy), "u": EvaluatorScorer(UniformPolicy())},
-        cv=ShuffleSplit(4, train_size=0.5, random_state=0),
-        refit=partial(one_standard_error, metric="p"),
-    ).fit(logs)
+    both = GridSearchCV(DRos(), grid, scoring=scorers, cv=cv)
+    both.set_params(refit=partial(one_standard_error, metric="p")).fit(logs)
     assert both.best_index_ == search.best_index_
 
 
@@ -131,6 +120,8 @@ def test_splitters_travel():
         for ours, theirs in zip(copy.split(X), cv.split(X), strict=True):
             np.testing.assert_array_equal(ours[0], theirs[0])
     assert repr(cv).startswith("in_order(ShuffleSplit(")
+    kfold = "KFold(n_splits=3, random_state=None, shuffle=False)"
+    assert repr(in_order(3)) == f"in_order({kfold})"
 
 
 @pytest.mark.parametrize("bad", ["prefit", True, 1.5, None, KFold])

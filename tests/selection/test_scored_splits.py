@@ -83,23 +83,15 @@ def count(path):
 def test_every_distinct_model_is_fitted_once_a_fold(tmp_path, backend):
     logs, policy = problem(n_actions=3)
     path = tmp_path / "fits"
-    search = OPESearchCV(
-        DRos(cv=2),
-        {
-            "lam": [1, 10, 100],
-            "reward_model": [CountingRidge(a, str(path)) for a in (1, 2)],
-        },
-        scoring=EvaluatorScorer(policy, DoublyRobust(reward_model=0.5)),
-        cv=3,
-        refit=False,
-        n_jobs=None if backend is None else 2,
-    )
+    models = [CountingRidge(a, str(path)) for a in (1, 2)]
+    grid = {"lam": [1, 10, 100], "reward_model": models}
+    scorer = EvaluatorScorer(policy, DoublyRobust(reward_model=0.5))
+    how = {"scoring": scorer, "cv": 3, "refit": False}
+    search = OPESearchCV(DRos(cv=2), grid, n_jobs=2 if backend else None, **how)
     with parallel_config(backend or "loky"):
         search.fit(logs)
     assert count(path) == 3 * 2 * 2 * 3  # folds, models, inner folds, actions
-    plain = GridSearchCV(
-        search.estimator, search.param_grid, scoring=search.scoring, cv=3, refit=False
-    ).fit(logs)
+    plain = GridSearchCV(DRos(cv=2), grid, **how).fit(logs)
     assert count(path) == 3 * 6 * 2 * 3  # scikit-learn's own shares nothing
     np.testing.assert_allclose(losses_of(search), losses_of(plain), rtol=1e-12)
 
@@ -115,14 +107,22 @@ def test_models_that_differ_in_anything_unknown_are_fitted_anew(tmp_path):
             super().__init__(reward_model=reward_model, cmax=cmax, cv=cv)
             self.width = width
 
-    OPESearchCV(
-        Widened(reward_model=CountingRidge(1.0, str(path)), cv=2),
-        {"cmax": [None, 1.0], "width": [1.0, 2.0]},
-        scoring=EvaluatorScorer(policy),
-        cv=3,
-        refit=False,
-    ).fit(logs)
+    evaluator = Widened(reward_model=CountingRidge(1.0, str(path)), cv=2)
+    grid = {"cmax": [None, 1.0], "width": [1.0, 2.0]}
+    search = OPESearchCV(evaluator, grid, scoring=EvaluatorScorer(policy), cv=3)
+    search.set_params(refit=False).fit(logs)
     assert count(path) == 3 * 2 * 2 * 3  # one per width
+
+
+def assert_same(estimator, grid, scorer, logs, rtol=1e-12, cv=3):
+    """Assert that both searches find the same losses, which are returned."""
+    how = {"scoring": scorer, "cv": cv, "error_score": "raise", "refit": False}
+    found, plain = (
+        losses_of(search(estimator, grid, **how).fit(logs))
+        for search in (OPESearchCV, GridSearchCV)
+    )
+    np.testing.assert_allclose(found, plain, rtol=rtol)
+    return found
 
 
 def test_steps_in_front_are_fitted_once_for_a_model():
@@ -136,20 +136,9 @@ def test_steps_in_front_are_fitted_once_for_a_model():
 
     unknown = logs.replace(propensity=None, logging_proba=None)
     pipe = Pipeline([("p", Counting(cv=2)), ("ev", DRos(cv=2))])
-    search = OPESearchCV(
-        pipe,
-        {"ev__lam": [1.0, 10.0, 100.0]},
-        scoring=EvaluatorScorer(policy),
-        cv=3,
-        refit=False,
-        error_score="raise",
-    )
-    found = losses_of(search.fit(unknown))
-    assert len(fits) == 3
-    plain = GridSearchCV(
-        pipe, search.param_grid, scoring=search.scoring, cv=3, error_score="raise"
-    )
-    np.testing.assert_allclose(found, losses_of(plain.fit(unknown)), rtol=1e-12)
+    grid = {"ev__lam": [1.0, 10.0, 100.0]}
+    assert_same(pipe, grid, EvaluatorScorer(policy), unknown)
+    assert len(fits) == 3 + 3 * 3  # scikit-learn's own shares nothing
 
 
 class CountingPolicy(ConstantPolicy):
@@ -164,12 +153,8 @@ def test_one_table_of_probabilities_and_one_validator_per_part():
     logs, _ = problem()
     policy = CountingPolicy(logs.actions[0]).fit(logs)
     CountingPolicy.calls = 0
-    OPESearchCV(
-        DRos(),
-        {"lam": [1, 10, 100], "cv": [2, 3]},
-        scoring=EvaluatorScorer(policy),
-        cv=3,
-    ).fit(logs)
+    grid = {"lam": [1, 10, 100], "cv": [2, 3]}
+    OPESearchCV(DRos(), grid, scoring=EvaluatorScorer(policy), cv=3).fit(logs)
     assert CountingPolicy.calls == 3 * 2
 
 
@@ -214,14 +199,12 @@ SEARCHED = {
 )
 def test_results_are_those_of_scikit_learn(name, cv, n_jobs):
     logs, policy = problem()
-    estimator, grid = SEARCHED[name]
-    settings = {"scoring": EvaluatorScorer(policy), "refit": True, "cv": cv}
-    plain = GridSearchCV(estimator, grid, error_score="raise", **settings).fit(logs)
-    search = OPESearchCV(
-        estimator, grid, error_score="raise", n_jobs=n_jobs, **settings
-    )
+    how = {"scoring": EvaluatorScorer(policy), "refit": True, "cv": cv}
+    plain = GridSearchCV(*SEARCHED[name], error_score="raise", **how).fit(logs)
+    search = OPESearchCV(*SEARCHED[name], error_score="raise", n_jobs=n_jobs, **how)
     with parallel_config("threading"):
         found = search.fit(logs)
+    assert np.isfinite(losses_of(found)).all()
     np.testing.assert_allclose(losses_of(found), losses_of(plain), rtol=1e-10)
     assert found.best_params_ == plain.best_params_
     assert set(found.cv_results_) == set(plain.cv_results_)
@@ -231,9 +214,10 @@ def test_results_are_those_of_scikit_learn(name, cv, n_jobs):
         assert found.cv_results_[key].dtype == expected.dtype, key
         if not key.startswith("param_"):
             np.testing.assert_allclose(found.cv_results_[key], expected)
-    value = found.best_estimator_.score
     if name != "search inside":
-        assert value(policy) == plain.best_estimator_.score(policy)
+        value = plain.best_estimator_.score(policy)
+        assert found.best_estimator_.score(policy) == value
+        assert np.isfinite(value)
 
 
 @pytest.mark.thorough
@@ -241,42 +225,28 @@ def test_slates():
     logs, policy, _ = make_slate_logs(
         100, logging="uniform", random_state=0, return_truth=True
     )
-    settings = {"scoring": EvaluatorScorer(policy), "cv": 3}
-    grid = {"cmax": [None, 1.0]}
-    found, plain = (
-        losses_of(search(SlateDoublyRobust(), grid, **settings).fit(logs))
-        for search in (OPESearchCV, GridSearchCV)
-    )
-    np.testing.assert_allclose(found, plain, rtol=1e-10)
+    grid, scorer = {"cmax": [None, 1.0]}, EvaluatorScorer(policy)
+    assert_same(SlateDoublyRobust(), grid, scorer, logs, rtol=1e-10)
 
 
 @ignore
 def test_policies_that_learn():
     logs, _ = problem(900, n_actions=2, logging_temperature=np.inf)
-    settings = {"cv": in_order(ShuffleSplit(2, train_size=0.5, random_state=0))}
-    evaluator = DRns(horizon=20, random_state=0)
-    found, plain = (
-        losses_of(
-            search(
-                evaluator,
-                {"q": [0.0, 0.2]},
-                scoring=EvaluatorScorer(EpsilonGreedy()),
-                **settings,
-            ).fit(logs)
-        )
-        for search in (OPESearchCV, GridSearchCV)
-    )
-    np.testing.assert_array_equal(found, plain)
-    scorer = PolicyScorer(RejectionSampling(horizon=20))
-    found, plain = (
-        losses_of(
-            search(
-                EpsilonGreedy(), {"epsilon": [0.1, 0.5]}, scoring=scorer, **settings
-            ).fit(logs)
-        )
-        for search in (OPESearchCV, GridSearchCV)
-    )
-    np.testing.assert_array_equal(found, plain)
+    cv = in_order(ShuffleSplit(2, train_size=0.5, random_state=0))
+    for estimator, grid, scorer in (
+        (
+            DRns(horizon=20, random_state=0),
+            {"q": [0.0, 0.2]},
+            EvaluatorScorer(EpsilonGreedy()),
+        ),
+        (
+            EpsilonGreedy(),
+            {"epsilon": [0.1, 0.5]},
+            PolicyScorer(RejectionSampling(horizon=20)),
+        ),
+    ):
+        found = assert_same(estimator, grid, scorer, logs, rtol=0, cv=cv)
+        assert np.isfinite(found).all()
 
 
 @pytest.mark.few_cases(1)
@@ -288,12 +258,7 @@ def test_policies_share_the_evaluator_that_values_them(evaluator):
     logs, _ = problem()
     grid = {"policy__epsilon": [0.0, 0.5], "clip__low": [0.0, 0.1]}
     pipe = Pipeline([("clip", PropensityClipper()), ("policy", ClassifierPolicy())])
-    settings = {"scoring": PolicyScorer(evaluator), "cv": 3, "error_score": "raise"}
-    found, plain = (
-        losses_of(search(pipe, grid, **settings).fit(logs))
-        for search in (OPESearchCV, GridSearchCV)
-    )
-    np.testing.assert_allclose(found, plain, rtol=1e-12)
+    assert_same(pipe, grid, PolicyScorer(evaluator), logs)
 
 
 @pytest.mark.thorough
@@ -306,12 +271,7 @@ def test_missing_propensities_are_estimated_by_the_steps_of_each_candidate():
         (IPSPolicy(), PolicyScorer(IPS())),
     ):
         pipe = Pipeline([("p", PropensityEstimator()), ("last", last)])
-        settings = {"scoring": scorer, "cv": 3, "error_score": "raise"}
-        found, plain = (
-            losses_of(search(pipe, {"p__cv": [2, 3]}, **settings).fit(unknown))
-            for search in (OPESearchCV, GridSearchCV)
-        )
-        np.testing.assert_allclose(found, plain, rtol=1e-12)
+        found = assert_same(pipe, {"p__cv": [2, 3]}, scorer, unknown)
         assert np.diff(found).any()
 
 
@@ -446,13 +406,8 @@ def test_folds():
 
 def test_it_tells_what_it_does(capsys):
     logs, policy = problem()
-    OPESearchCV(
-        DRos(),
-        {"lam": [1.0, 2.0], "cv": [2, 3]},
-        scoring=EvaluatorScorer(policy),
-        cv=3,
-        verbose=2,
-    ).fit(logs)
+    grid, scorer = {"lam": [1.0, 2.0], "cv": [2, 3]}, EvaluatorScorer(policy)
+    OPESearchCV(DRos(), grid, scoring=scorer, cv=3, verbose=2).fit(logs)
     told = capsys.readouterr().out.splitlines()
     assert told[0] == (
         "Fitting 2 distinct models of 4 candidates on each of 3 splits, 6 fits in all"
@@ -469,14 +424,12 @@ def test_a_memory_shares_fits_between_searches(tmp_path, encoding):
     logs, policy = problem(n_actions=3)
     path, folder = tmp_path / "fits", tmp_path / "models"
     model = CountingRidge(1.0, str(path))
+    scorer = EvaluatorScorer(policy, IPS())
 
     def losses(memory):
-        estimator = DRos(
-            reward_model=ActionRewardModel(model, encoding, memory=memory), cv=3
-        )
-        search = GridSearchCV(
-            estimator, {"lam": [1, 10]}, scoring=EvaluatorScorer(policy, IPS()), cv=3
-        )
+        model_of_all = ActionRewardModel(model, encoding, memory=memory)
+        estimator = DRos(reward_model=model_of_all, cv=3)
+        search = GridSearchCV(estimator, {"lam": [1, 10]}, scoring=scorer, cv=3)
         return losses_of(search.set_params(refit=False).fit(logs))
 
     n_models = 3 if encoding == "per_action" else 1
@@ -500,77 +453,66 @@ def stop(estimator, logs):
     raise FirstScoreError
 
 
+def in_pipe(last):
+    return Pipeline([("ev", last)])
+
+
+def clipped(name):
+    return Pipeline([(name, PropensityClipper()), ("ev", DRos())])
+
+
+RIDGES = [DRos(reward_model=Ridge(a), lam=b) for a in (1, 2) for b in (1, 2)]
+
+
 @pytest.mark.parametrize(
-    ("estimator", "grid", "n_models"),
+    ("n_models", "estimator", "grid"),
     [
-        (DRns(), {"q": [0, 0.1], "cmax": [1.0, 2.0], "random_state": [0, 1]}, 1),
-        (DRns(), {"q": [0, 0.1], "cv": [2, 3]}, 2),
-        (SwitchDR(), {"tau": [1.0, 2.0]}, 1),
-        (SubGaussianDR(), {"lam": [0.1, 0.2]}, 1),
-        (MultiLoggerDR(), {"pooling": ["naive", "balanced"]}, 1),
-        (SlateDoublyRobust(), {"cmax": [None, 1.0]}, 1),
-        (SlateDirectMethod(), {"n_samples": [1, 2], "random_state": [0, 1]}, 1),
-        (IPS(), {"cmax": [None, 1.0]}, 1),
-        (MRDR(), {"cv": [2, 3]}, 2),
-        (DirectMethod(reward_model=Ridge()), {"reward_model__alpha": [1, 2]}, 2),
-        (Pipeline([("ev", DRos())]), {"ev__lam": [1, 2]}, 1),
-        (
-            Pipeline([("clip", PropensityClipper()), ("ev", DRos())]),
-            {"ev__lam": [1, 2], "clip__low": [0, 0.1]},
-            2,
-        ),
+        (1, DRns(), {"q": [0, 0.1], "cmax": [1.0, 2.0], "random_state": [0, 1]}),
+        (2, DRns(), {"q": [0, 0.1], "cv": [2, 3]}),
+        (1, SwitchDR(), {"tau": [1.0, 2.0]}),
+        (1, SubGaussianDR(), {"lam": [0.1, 0.2]}),
+        (1, MultiLoggerDR(), {"pooling": ["naive", "balanced"]}),
+        (1, SlateDoublyRobust(), {"cmax": [None, 1.0]}),
+        (1, SlateDirectMethod(), {"n_samples": [1, 2], "random_state": [0, 1]}),
+        (1, IPS(), {"cmax": [None, 1.0]}),
+        (2, MRDR(), {"cv": [2, 3]}),
+        (2, DirectMethod(reward_model=Ridge()), {"reward_model__alpha": [1, 2]}),
+        (1, in_pipe(DRos()), {"ev__lam": [1, 2]}),
+        (2, clipped("clip"), {"ev__lam": [1, 2], "clip__low": [0, 0.1]}),
         # of another step, and of the model: they only bear the same names
-        (
-            Pipeline([("lam", PropensityClipper()), ("ev", DRos())]),
-            {"lam__low": [0, 1]},
-            2,
-        ),
-        (DRns(reward_model=DRos()), {"reward_model__lam": [1, 2]}, 2),
-        (DRns(), {"reward_model": [0, 0.0, False, "0"]}, 4),
-        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DRos()], "ev__lam": [1, 2]}, 1),
+        (2, clipped("lam"), {"lam__low": [0, 1]}),
+        (2, DRns(reward_model=DRos()), {"reward_model__lam": [1, 2]}),
+        (4, DRns(), {"reward_model": [0, 0.0, False, "0"]}),
+        (1, in_pipe(IPS()), {"ev": [DRos(), DRos()], "ev__lam": [1, 2]}),
         # all of one class, or of classes that fit their model alike
-        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DoublyRobust(), SwitchDR()]}, 1),
-        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DRns(), MRDR(), IPS()]}, 4),
-        (Pipeline([("ev", IPS())]), {"ev": [DRos(cv=2), DoublyRobust(cv=3)]}, 2),
+        (1, in_pipe(IPS()), {"ev": [DRos(), DoublyRobust(), SwitchDR()]}),
+        (4, in_pipe(IPS()), {"ev": [DRos(), DRns(), MRDR(), IPS()]}),
+        (2, in_pipe(IPS()), {"ev": [DRos(cv=2), DoublyRobust(cv=3)]}),
+        (2, in_pipe(IPS()), {"ev": RIDGES}),
         (
-            Pipeline([("ev", IPS())]),
-            {
-                "ev": [
-                    DRos(reward_model=Ridge(a), lam=b) for a in (1, 2) for b in (1, 2)
-                ]
-            },
             2,
-        ),
-        (
-            Pipeline([("ev", DRos(reward_model=Ridge()))]),
+            in_pipe(DRos(reward_model=Ridge())),
             {"ev__reward_model__alpha": [1, 2], "ev__lam": [1, 2]},
-            2,
         ),
-        (DRos(), {"reward_model": [Ridge(), Ridge(1.0), Ridge(2), Lasso()]}, 3),
-        (DRos(), {"reward_model": [FrozenEstimator(FROZEN) for _ in range(2)]}, 2),
-        (ClassifierPolicy(), {"epsilon": [0, 0.1]}, 2),
+        (3, DRos(), {"reward_model": [Ridge(), Ridge(1.0), Ridge(2), Lasso()]}),
+        (2, DRos(), {"reward_model": [FrozenEstimator(FROZEN) for _ in range(2)]}),
+        (2, ClassifierPolicy(), {"epsilon": [0, 0.1]}),
     ],
 )
-def test_what_tells_models_apart(estimator, grid, n_models, capsys):
+def test_what_tells_models_apart(n_models, estimator, grid, capsys):
     n_candidates = len(ParameterGrid(grid))
-    search = OPESearchCV(
-        estimator, grid, scoring=stop, cv=2, verbose=1, error_score="raise"
-    )
+    search = OPESearchCV(estimator, grid, scoring=stop, cv=2, verbose=1)
     # the numbers are told before the first fit, which some candidates refuse
     with pytest.raises((FirstScoreError, AttributeError, TypeError, ValueError)):
-        search.fit(problem(20)[0])
+        search.set_params(error_score="raise").fit(problem(20)[0])
     told = f"Fitting {n_models} distinct models of {n_candidates} candidates"
     assert told in capsys.readouterr().out
 
 
 def test_ranks_of_scores_that_are_missing():
     scores = {1.0: 0.5, 2.0: np.nan, 3.0: 0.7, 4.0: 0.5, 5.0: np.nan, 6.0: -np.inf}
-    search = OPESearchCV(
-        IPS(),
-        {"cmax": list(scores)},
-        scoring=lambda estimator, logs: scores[estimator.cmax],
-        cv=2,
-        refit=True,
-    ).fit(problem(20)[0])
+    grid, how = {"cmax": list(scores)}, {"cv": 2, "refit": True}
+    search = OPESearchCV(IPS(), grid, scoring=lambda one, logs: scores[one.cmax], **how)
+    search.fit(problem(20)[0])
     assert search.cv_results_["rank_test_score"].tolist() == [2, 4, 1, 2, 4, 4]
     assert search.best_index_ == 2

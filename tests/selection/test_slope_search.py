@@ -102,24 +102,20 @@ def test_widths():
     errors = SlopeSearch(IPS(), PATH, scoring=SCORING).fit(logs).cv_results_
     np.testing.assert_array_equal(errors["width"], errors["standard_error"])
     plus = SlopeSearch(IPS(), PATH, scoring=SCORING, method="slope++").fit(logs)
-    np.testing.assert_allclose(
-        plus.cv_results_["width"], t.ppf(0.9, 7) * errors["standard_error"]
-    )
+    wanted = t.ppf(0.9, 7) * errors["standard_error"]
+    np.testing.assert_allclose(plus.cv_results_["width"], wanted)
 
 
 def test_attributes_are_those_of_a_search():
     logs, policy = problem()
     scorer = EvaluatorScorer(policy)
-    search = SlopeSearch(
-        DRos(reward_model=Ridge(), cv=2),
-        {"lam": [float("inf"), 100.0, 1.0, 0.01]},
-        scoring=scorer,
-    )
+    path = {"lam": [float("inf"), 100.0, 1.0, 0.01]}
+    search = SlopeSearch(DRos(reward_model=Ridge(), cv=2), path, scoring=scorer)
     assert search.fit(logs) is search
     check_is_fitted(search)
     results = search.cv_results_
     assert results["params"][search.best_index_] == search.best_params_
-    assert results["param_lam"].tolist() == [float("inf"), 100.0, 1.0, 0.01]
+    assert results["param_lam"].tolist() == path["lam"]
     assert search.best_score_ == results["mean_test_score"][search.best_index_]
     assert search.best_score_ == results["mean_test_score"].max()
     assert results["rank_test_score"][search.best_index_] == 1
@@ -147,11 +143,9 @@ class CountingRidge(Ridge):
 def test_candidates_share_the_fits_of_a_reward_model():
     logs, policy = problem(n_actions=3)
     CountingRidge.n_fits = 0
-    search = SlopeSearch(
-        DoublyRobust(reward_model=CountingRidge(), cv=2),
-        {"cmax": [None, 2.0, 1.0]},
-        scoring=EvaluatorScorer(policy),
-    ).fit(logs)
+    evaluator = DoublyRobust(reward_model=CountingRidge(), cv=2)
+    grid, scorer = {"cmax": [None, 2.0, 1.0]}, EvaluatorScorer(policy)
+    search = SlopeSearch(evaluator, grid, scoring=scorer).fit(logs)
     assert CountingRidge.n_fits == 3 * 2
     fresh = clone(search.best_estimator_).fit(logs).evaluate(policy)
     assert search.best_estimator_.score(policy) == fresh.value
@@ -163,9 +157,8 @@ def test_candidates_share_the_fits_of_a_reward_model():
 def test_path_of_different_evaluators():
     logs, policy = problem()
     path = [{"ev": [DoublyRobust()]}, {"ev": [DRos()], "ev__lam": [1.0, 0.1]}]
-    search = SlopeSearch(
-        Pipeline([("ev", IPS())]), path, scoring=EvaluatorScorer(policy)
-    ).fit(logs)
+    pipe, scorer = Pipeline([("ev", IPS())]), EvaluatorScorer(policy)
+    search = SlopeSearch(pipe, path, scoring=scorer).fit(logs)
     assert search.cv_results_["param_ev__lam"].mask.tolist() == [True, False, False]
     path.append({"ev": [DirectMethod()]})
     assert len(search.set_params(param_grid=path).fit(logs).cv_results_["value"]) == 4
@@ -237,29 +230,19 @@ def test_the_reason_is_told_where_there_is_no_value():
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_bad_input():
     logs, policy = problem()
-    for scoring in (None, policy, PolicyScorer(IPS()), "accuracy"):
-        with pytest.raises(TypeError, match="needs scoring=EvaluatorScorer"):
-            SlopeSearch(IPS(), PATH, scoring=scoring).fit(logs)
-    search = SlopeSearch(IPS(), PATH, scoring=EvaluatorScorer(policy))
-    with pytest.raises(TypeError, match="searches on logs, got ndarray"):
-        search.fit(logs.context)
-    with pytest.raises(TypeError, match=r"best_estimator_\.score\(policy\)"):
-        search.fit(logs).score(policy)
-    with pytest.raises(ValueError, match="Invalid parameter 'nope' for estimator IPS"):
-        SlopeSearch(IPS(), {"nope": [1]}, scoring=search.scoring).fit(logs)
-    with pytest.raises(TypeError, match="scores evaluators, got the policy"):
-        SlopeSearch(policy, {"epsilon": [0.1]}, scoring=search.scoring).fit(logs)
-    with pytest.raises(ValueError, match="param_grid is empty"):
-        SlopeSearch(IPS(), [], scoring=search.scoring).fit(logs)
-    with pytest.raises(TypeError, match=r"takes no y.*Got Ridge"):
-        search.fit(logs, Ridge())
-    learner = EvaluatorScorer(EpsilonGreedy())
-    with pytest.raises(ValueError, match="DRns has no horizon"):
-        SlopeSearch(DRns(), {"q": [0.0, 0.1]}, scoring=learner).fit(logs)
-    with pytest.raises(ValueError, match=r"candidates have the horizons \[10, 20\]"):
-        SlopeSearch(DRns(), {"horizon": [10, 20]}, scoring=learner).fit(logs)
-    alone = SlopeSearch(DRns(horizon=200), {"q": [0.0, 0.1]}, scoring=learner)
-    with pytest.raises(ValueError, match="2 of 2 candidates have no value or no stand"):
-        alone.fit(logs)
+    scorer, learner = EvaluatorScorer(policy), EvaluatorScorer(EpsilonGreedy())
+    qs, horizons = {"q": [0.0, 0.1]}, {"horizon": [10, 20]}
+    needs = "needs scoring=EvaluatorScorer"
+    none_left = "2 of 2 candidates have no value or no stand"
+    for evaluator, path, scoring, error, message in (
+        *((IPS(), PATH, one, TypeError, needs) for one in (policy, "accuracy")),
+        (IPS(), PATH, PolicyScorer(IPS()), TypeError, "Search policies with OPESearc"),
+        (IPS(), [], scorer, ValueError, "param_grid is empty"),
+        (DRns(), qs, learner, ValueError, "DRns has no horizon"),
+        (DRns(), horizons, learner, ValueError, r"have the horizons \[10, 20\]"),
+        (DRns(horizon=200), qs, learner, ValueError, none_left),
+    ):
+        with pytest.raises(error, match=message):
+            SlopeSearch(evaluator, path, scoring=scoring).fit(logs)
     with pytest.raises(ValueError, match="'method' parameter of SlopeSearch"):
-        SlopeSearch(IPS(), PATH, scoring=search.scoring, method="lepski").fit(logs)
+        SlopeSearch(IPS(), PATH, scoring=scorer, method="lepski").fit(logs)

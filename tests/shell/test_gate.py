@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from skope_ope import (
-    IPS,
     DoublyRobust,
     UniformPolicy,
     audit,
@@ -76,36 +75,25 @@ def test_the_exit_code_is_one_where_one_does_not_hold(told, record):
     assert "Requirements" not in told(*NEW)[1]
 
 
-def test_an_unnamed_policy_is_called_policy(told):
+def test_an_unnamed_policy_is_called_policy_and_one_evaluator_is_taken(told, record):
     words = ("--policy", "uniform")
     assert told(*words, *required("policy.lower > logger"))[0] == 1
     assert told(*words, *required("policy.lower < logger"))[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            required("newer.lower > logger"),
-            "no policy is called 'newer'. There are new, ev",
-        ),
-        (required("new/SNDR > 0"), "names the evaluator 'SNDR', and the table has IPS"),
-        (required("new.lowr > 0"), "argument --require: 'new.lowr > 0' is no require"),
-        (required("new"), "at character 4, one of >= <= == > < stands here"),
-        (
-            [*required("new > 0"), "--evaluators", "IPS,SNIPS"],
-            "no evaluator is recommended for 'new', because these logs allow DoublyR",
-        ),
-    ],
-)
-def test_bad_requirements_end_with_two(refused, words, message):
-    evaluators = ("--evaluators", "IPS,DoublyRobust")
-    assert message in refused(*TWO, *evaluators, *words)
-
-
-def test_a_single_evaluator_needs_no_recommendation(record):
     words = (*NEW, "--evaluators", "SNIPS", *required("new > 0"))
     assert record(*words)["requirements"][0]["evaluators"] == ["SNIPS"]
+
+
+def test_bad_requirements_end_with_two(refused):
+    none = "no evaluator is recommended for 'new', because these logs allow DoublyR"
+    for text, message in (
+        ("newer.lower > logger", "no policy is called 'newer'. There are new, ev"),
+        ("new/SNDR > 0", "names the evaluator 'SNDR', and the table has IPS"),
+        ("new.lowr > 0", "argument --require: 'new.lowr > 0' is no require"),
+        ("new", "at character 4, one of >= <= == > < stands here"),
+    ):
+        words = ("--evaluators", "IPS,DoublyRobust", *required(text))
+        assert message in refused(*TWO, *words)
+    assert none in refused(*TWO, *required("new > 0"), "--evaluators", "IPS,SNIPS")
 
 
 def test_nan_satisfies_nothing(clicks, told, tmp_path):
@@ -158,16 +146,12 @@ def test_the_log_is_audited_where_something_is_required_or_on_request(record):
         assert record(*options)["values"][0]["verdict"]["audited"] is audited
 
 
-def test_a_value_that_the_logs_do_not_support_satisfies_nothing(clicks, tmp_path, told):
-    path, _, _ = clicks
-    lines = path.read_text().splitlines()
-    names = lines[0].split(",")
-    rows = np.array([line.split(",") for line in lines[1:]])
-    column = names.index("p")
+def test_a_value_that_the_logs_do_not_support_satisfies_nothing(clicks, tmp_path):
+    names, *rows = (line.split(",") for line in clicks[0].read_text().splitlines())
+    rows, column = np.array(rows), names.index("p")
     rows[:, column] = np.roll(rows[:, column], 1)  # propensities of the round before
-    (tmp_path / "shifted.csv").write_text(
-        "\n".join([lines[0], *(",".join(row) for row in rows)]) + "\n"
-    )
+    lines = [",".join(row) for row in (names, *rows)]
+    (tmp_path / "shifted.csv").write_text("\n".join([*lines, ""]))
     words = ["evaluate", str(tmp_path / "shifted.csv"), *COLUMNS, *CONTEXT, *NEW]
     assert main([*words, *required("new > 0")]) == 1
     assert main([*words, *required("new.verdict == 'not supported'")]) == 0
@@ -220,18 +204,9 @@ def test_requirements_that_hold_do_not_hide_an_open_recommendation(told, tmp_pat
 
 
 def test_unreadable_logs_are_two_whatever_is_required(capsys):
-    code = main(
-        ["evaluate", "missing.csv", "--policy", "a=uniform", *required("a > 0")]
-    )
-    assert code == 2
+    words = ("--policy", "a=uniform", *required("a > 0"))
+    assert main(["evaluate", "missing.csv", *words]) == 2
     assert "missing.csv: no such file" in capsys.readouterr().err
-
-
-def test_ips_of_the_table_is_the_evaluators(clicks, record):
-    _, logs, pi = clicks
-    report = record(*NEW, "--evaluators", "IPS", *required("new > 0"))
-    expected = IPS().fit(logs).evaluate(pi).value
-    assert report["requirements"][0]["left"] == pytest.approx(expected)
 
 
 # -- what a requirement may say -------------------------------------------------------
@@ -262,13 +237,12 @@ def test_numbers_are_compared(record):
     assert holds[6:9] == [True, False, False] and holds[9:] == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    "text", ["trustworthy", "caution", "not supported", "'not supported'", '"caution"']
-)
-def test_answers_of_verdicts(record, text):
+def test_answers_of_verdicts(record):
     words = (*NEW, "--evaluators", "IPS", "--no-audit")
-    [one] = record(*words, *required(f"new.verdict >= {text}"))["requirements"]
-    assert one["right"] == text.strip("'\"")
+    quoted = ("'not supported'", '"caution"')
+    for text in ("trustworthy", "caution", "not supported", *quoted):
+        [one] = record(*words, *required(f"new.verdict >= {text}"))["requirements"]
+        assert one["right"] == text.strip("'\"")
 
 
 @pytest.mark.parametrize(
@@ -297,11 +271,7 @@ def test_answers_of_verdicts(record, text):
         ("new/IPS:cmax=10 > 3", 8, "':' does not fit into a requirement"),
         ("new > 1.5.3", 7, "'1' does not fit into a requirement"),
         ("new > 3x", 7, "'3' does not fit into a requirement"),
-        (
-            "__import__('os').system('ls') > 3",
-            11,
-            "'(' does not fit into a requirement",
-        ),
+        ("__import__('os') > 3", 11, "'(' does not fit into a requirement"),
         ("new > $HOME", 7, "'$' does not fit into a requirement"),
         ("\x1b[2J > 3", 1, r"'\x1b' does not fit into a requirement"),
         ("<b>new</b> > 3", 1, "a number or a policy stands here, got '<'"),

@@ -107,22 +107,12 @@ def test_unknown_types_in_skops_files_need_trust(tmp_path):
     assert isinstance(load_policy(path, trust=True), FunctionPolicy)
 
 
-@pytest.mark.parametrize("content", [b"", b"not a pickle", b"\x80\x04\x95"])
-def test_files_that_are_no_pickle(tmp_path, content):
+def test_files_that_are_no_policy(policy, tmp_path):
     path = tmp_path / "policy.pkl"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"policy\.pkl cannot be unpickled"):
-        load_policy(path, trust=True)
-
-
-def test_a_damaged_pickle(policy, tmp_path):
-    path = tmp_path / "policy.pkl"
-    path.write_bytes(pickle.dumps(policy)[:-20])
-    with pytest.raises(ValueError, match="cannot be unpickled"):
-        load_policy(path, trust=True)
-
-
-def test_files_that_are_no_skops_file(tmp_path):
+    for content in (b"", b"not a pickle", b"\x80\x04\x95", pickle.dumps(policy)[:-20]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"policy\.pkl cannot be unpickled"):
+            load_policy(path, trust=True)
     pytest.importorskip("skops")
     path = tmp_path / "policy.skops"
     path.write_bytes(b"nonsense")
@@ -163,13 +153,8 @@ def named(logs):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(np.asarray(logs.context)).rename(columns="x{}".format)
     if isinstance(logs, SlateLogs):
-        given = {
-            name: getattr(logs, name) for name in ("n_candidates", "item_features")
-        }
-        given |= {
-            "slot_reward": logs.slot_reward,
-            "logging_policy": logs.logging_policy,
-        }
+        names = ("n_candidates", "item_features", "slot_reward", "logging_policy")
+        given = {name: getattr(logs, name) for name in names}
         return SlateLogs(frame, logs.slate, logs.reward, **given)
     rows = np.arange(len(logs))
     frame["x0"] = np.where(rows % 7, frame["x0"], np.nan)
@@ -189,33 +174,29 @@ def saved(policy, path):
 @pytest.mark.parametrize("make", [lambda logs: logs, named], ids=["array", "frame"])
 @pytest.mark.parametrize("policy", SAVED, ids=test_common.without_addresses)
 def test_every_policy_needs_no_trust(policy, make, tmp_path):
-    path, one = tmp_path / "policy.SKOPS", policy
+    path, one, trust = tmp_path / "policy.SKOPS", policy, type(policy) in FUNCTIONS
     if make is named and "StandardScaler" in repr(policy):  # a user's pipeline encodes
         steps = ContextEncoder(sparse_output=False), *policy.classifier
         policy = ClassifierPolicy(make_pipeline(*steps))
-    if type(policy) not in FUNCTIONS and (type(policy), make) != (
-        SegmentedPolicy,
-        named,
-    ):
+    of_segments = type(policy) is SegmentedPolicy and make is named
+    if not (trust or of_segments):
         one = clone(policy).fit(make(logs_for(policy)))  # no frame can be stored
     saved(one, path)
-    if type(policy) in FUNCTIONS:
+    if trust:
         with pytest.raises(PermissionError, match=f"safe: .*{type(policy).__name__}"):
             load_policy(path)
-    back = load_policy(path, trust=type(policy) in FUNCTIONS)
+    back = load_policy(path, trust=trust)
     assert type(back) is type(one)
     assert repr(back) == repr(one)
 
 
 @pytest.mark.frames
 def test_a_policy_of_a_frame_is_evaluated_without_trust(clicks, record, tmp_path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.read_csv(clicks[0])
+    frame = pytest.importorskip("pandas").read_csv(clicks[0])
     names = [f"x{j}" for j in range(5)]
     policy = ClassifierPolicy(epsilon=0.2).fit(frame[names], frame["item"])
-    found = record(
-        "--policy", saved(policy, tmp_path / "p.skops"), *CONTEXT, "--evaluators", "IPS"
-    )
+    path = saved(policy, tmp_path / "p.skops")
+    found = record("--policy", path, *CONTEXT, "--evaluators", "IPS")
     pi = policy.predict_proba(frame[names])
     chosen = pi[np.arange(600), np.searchsorted(policy.classes_, frame["item"])]
     expected = np.mean(chosen / frame["p"] * frame["click"])
@@ -231,15 +212,9 @@ def test_a_policy_of_a_frame_is_evaluated_without_trust(clicks, record, tmp_path
 def test_a_policy_sees_columns_of_texts(policy, tmp_path, capsys):
     pandas = pytest.importorskip("pandas")
     rows = np.arange(300)
-    frame = pandas.DataFrame(
-        {
-            "age": rows % 50,
-            "city": np.array(["ulm", "bonn"])[rows % 2],
-            "item": np.array(["a", "b", "c"])[rows % 3],
-            "click": (rows % 7 == 0) * 1.0,
-            "p": 1 / 3,
-        }
-    )
+    columns = {"age": rows % 50, "city": np.array(["ulm", "bonn"])[rows % 2]}
+    columns |= {"item": np.array(["a", "b", "c"])[rows % 3], "p": 1 / 3}
+    frame = pandas.DataFrame(columns).assign(click=(rows % 7 == 0) * 1.0)
     names = {"action": "item", "reward": "click", "propensity": "p"}
     logs = BanditLogs.from_frame(frame, **names, context=["age", "city"])
     policy = policy.fit(logs)
@@ -254,21 +229,18 @@ def test_a_policy_sees_columns_of_texts(policy, tmp_path, capsys):
     assert found["values"][0]["value"] == pytest.approx(value, rel=1e-9)
 
 
-def test_what_a_learner_has_learned_needs_no_trust(tmp_path):
+def test_learners_and_slates_of_rows_need_no_trust(tmp_path):
     policy = LinUCB().fit(make_bandit_logs(50, random_state=0)).frozen()
     assert type(load_policy(saved(policy, tmp_path / "p.skops"))) is type(policy)
-
-
-def test_slates_of_rows_need_no_trust(tmp_path):
     logs = make_slate_logs(50, random_state=0)
     policy = EmpiricalSlatePolicy.seen_in(logs, by=np.arange(50) % 3)
     back = load_policy(saved(policy, tmp_path / "p.skops"))
-    np.testing.assert_array_equal(
-        back.slate_proba(logs, logs.slate), policy.slate_proba(logs, logs.slate)
-    )
+    expected = policy.slate_proba(logs, logs.slate)
+    np.testing.assert_array_equal(back.slate_proba(logs, logs.slate), expected)
 
 
 OWN = "skope_ope.policies._uniform_policy", "UniformPolicy"
+LOADER = load_policy.__module__, "_load_pickle"
 
 
 def node(loader, module="builtins", name="str", **state):
@@ -295,13 +267,7 @@ def made(module, name, **attributes):
 def load_again(path, loader="ConstructorFromReduceNode"):
     """What calls the loader of pickles with the file itself, and with trust."""
     arguments = some(plain(str(path)), plain(True), kind="tuple")
-    return node(
-        loader,
-        load_policy.__module__,
-        "_load_pickle",
-        content=arguments,
-        attrs=arguments,
-    )
+    return node(loader, *LOADER, content=arguments, attrs=arguments)
 
 
 def part(loader, *whose, **state):
@@ -310,29 +276,42 @@ def part(loader, *whose, **state):
     return made("skope_ope.policies._mixture_policy", "MixturePolicy", policies=inside)
 
 
+def of_keys(path):
+    types = some(node("TypeNode", *LOADER))
+    return node("DictNode", name="dict", key_types=types, content={str(path): plain(1)})
+
+
+def a_partial(path):
+    arguments = some(plain(str(path)), plain(True), kind="tuple")
+    content = {"func": node("FunctionNode", *LOADER), "args": arguments}
+    content |= {"kwds": entries(), "namespace": plain(None)}
+    return node("PartialNode", "functools", "partial", content=content)
+
+
+def of_an_old_protocol(path):
+    content = {"module_path": OWN[0], "function": OWN[1], "__loader__": "ObjectNode"}
+    return part("FunctionNode", content=content) | {"protocol": 0}
+
+
+def a_cache(path):
+    return {"memory": plain(str(path.parent))}
+
+
+def a_cache_in_a_list(path):
+    [(name, folder)] = a_cache(path).items()
+    return node(
+        "ObjectNode", *OWN, content=some(some(plain(name), folder, kind="tuple"))
+    )
+
+
 ATTACKS = {
     "a function": load_again,
     "a part": lambda path: made(*OWN, n=load_again(path)),
-    "keys": lambda path: node(
-        "DictNode",
-        name="dict",
-        key_types=some(node("TypeNode", load_policy.__module__, "_load_pickle")),
-        content={str(path): plain(1)},
-    ),
+    "keys": of_keys,
     "a method": lambda path: node(
         "MethodNode", *OWN, content={"obj": made(*OWN), "func": "fit"}
     ),
-    "a partial": lambda path: node(
-        "PartialNode",
-        "functools",
-        "partial",
-        content={
-            "func": node("FunctionNode", load_policy.__module__, "_load_pickle"),
-            "args": some(plain(str(path)), plain(True), kind="tuple"),
-            "kwds": entries(),
-            "namespace": plain(None),
-        },
-    ),
+    "a partial": a_partial,
     "an operator": lambda path: node(
         "OperatorFuncNode", "operator", "methodcaller", attrs=some(plain("fit"))
     ),
@@ -342,30 +321,14 @@ ATTACKS = {
     "a list of a class": lambda path: node("ListNode", *OWN, content=[]),
     "a class": lambda path: part("TypeNode", *OWN),
     "a class as a function": lambda path: part("FunctionNode", *OWN),
-    "a class of an old protocol": lambda path: (
-        part(
-            "FunctionNode",
-            content={
-                "module_path": OWN[0],
-                "function": OWN[1],
-                "__loader__": "ObjectNode",
-            },
-        )
-        | {"protocol": 0}
-    ),
+    "a class of an old protocol": of_an_old_protocol,
     "dots in a name": lambda path: made("skope_ope.policies", ".".join(OWN)[19:]),
     "a module": lambda path: made("skope_ope", "policies"),
     "a class that is not public": lambda path: made(
         "skope_ope._part_tasks", "Carried", data=plain("")
     ),
-    "a cache": lambda path: made(
-        "sklearn.pipeline", "Pipeline", memory=plain(str(path.parent))
-    ),
-    "a cache in a list": lambda path: node(
-        "ObjectNode",
-        *OWN,
-        content=some(some(plain("memory"), plain(str(path.parent)), kind="tuple")),
-    ),
+    "a cache": lambda path: made("sklearn.pipeline", "Pipeline", **a_cache(path)),
+    "a cache in a list": a_cache_in_a_list,
 }
 
 
@@ -434,7 +397,6 @@ def test_what_the_guide_names_needs_trust(make, what, tmp_path):
 def test_files_that_unpack_to_too_much_are_not_unpacked(tmp_path, monkeypatch):
     path = saved(ClassifierPolicy().set_params(epsilon=0.5), tmp_path / "p.skops")
     monkeypatch.setattr("skope_ope.readers._zip_files.MOST_UNPACKED", 100)
-    with pytest.raises(
-        ValueError, match=r"p\.skops .*[\d,]+ bytes, and at most 100 are"
-    ):
+    told = r"p\.skops .*[\d,]+ bytes, and at most 100 are"
+    with pytest.raises(ValueError, match=told):
         load_policy(path)
