@@ -5,11 +5,7 @@
 import numpy as np
 import pytest
 
-from skope_ope import (
-    SlateLogs,
-    UniformSlatePolicy,
-    audit,
-)
+from skope_ope import SlateLogs, UniformSlatePolicy, audit
 from skope_ope.exceptions import LogsWarning, PropensityWarning
 from tests.logs.checks._found import findings
 

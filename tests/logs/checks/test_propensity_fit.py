@@ -7,14 +7,7 @@ import pytest
 from scipy import sparse
 
 from skope_ope import PropensityEstimator, audit
-from tests.logs.checks._found import (
-    draw,
-    findings,
-    logs_of,
-    plain_logs,
-    softmax,
-    world,
-)
+from tests.logs.checks._found import draw, findings, logs_of, plain_logs, softmax, world
 
 RULE = np.array([[0.1, 0.3, 0.3, 0.3], [0.4, 0.4, 0.1, 0.1], [0.55, 0.15, 0.15, 0.15]])
 

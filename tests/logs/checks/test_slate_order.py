@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import (
-    SlateLogs,
-    UniformSlatePolicy,
-)
+from skope_ope import SlateLogs, UniformSlatePolicy
 from skope_ope.exceptions import PropensityWarning
 from tests.logs.checks._found import quick
 from tests.logs.checks.test_shared_pages import pages, short_pages
