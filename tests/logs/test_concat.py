@@ -263,7 +263,7 @@ def of_contexts(*contexts):
         ),
         *(
             (
-                lambda: of_contexts(
+                lambda kind=kind: of_contexts(
                     make(kind, FRAME), make(kind, FRAME | {"y": ["a"] * N})
                 ),
                 "column 'y' of the context holds .* in logs 1 and .* in logs 0. Build",
@@ -286,7 +286,7 @@ def test_logs_that_do_not_go_together(parts, words):
 def test_what_is_no_list_of_logs():
     with pytest.raises(TypeError, match=r"concat\(\[logs, more\]\), got BanditLogs"):
         concat(ONE)
-    with pytest.raises(TypeError, match="got ndarray as logs 1. Build logs"):
+    with pytest.raises(TypeError, match=r"got ndarray as logs 1\. Build logs"):
         concat([ONE, ONE.context])
 
 
