@@ -32,29 +32,22 @@ N = 40
 @pytest.fixture
 def frame():
     rng = np.random.default_rng(0)
-    return pandas.DataFrame(
-        {
-            "x": rng.normal(size=N),
-            "action": rng.permutation(["a", "b"] * (N // 2)),
-            "reward": rng.normal(size=N),
-            "p": 0.5,
-            "time": np.arange(N),
-            "user": rng.integers(5, size=N),
-        }
-    )
+    columns = {
+        "x": rng.normal(size=N),
+        "action": rng.permutation(["a", "b"] * (N // 2)),
+    }
+    columns |= {"reward": rng.normal(size=N), "p": 0.5, "time": np.arange(N)}
+    return pandas.DataFrame(columns | {"user": rng.integers(5, size=N)})
+
+
+COLUMNS = {"action": "action", "reward": "reward", "propensity": "p"}
+COLUMNS |= {"timestamp": "time", "group": "user"}
 
 
 def built(frame, **changed):
     """Logs of the columns of a frame, some of which are replaced."""
-    fields = {
-        "context": frame[["x"]],
-        "action": frame["action"],
-        "reward": frame["reward"],
-        "propensity": frame["p"],
-        "timestamp": frame["time"],
-        "group": frame["user"],
-    }
-    return BanditLogs(**(fields | changed))
+    fields = {field: frame[name] for field, name in COLUMNS.items()}
+    return BanditLogs(**({"context": frame[["x"]]} | fields | changed))
 
 
 def of_frame(frame, context=("x",)):
@@ -108,13 +101,9 @@ def test_the_first_label_that_differs_is_named(frame):
         built(frame, reward=frame["reward"].iloc[[2, 1, 0]])
 
 
-@pytest.mark.parametrize(
-    "name", ["action", "reward", "propensity", "timestamp", "group", "sample_weight"]
-)
+@pytest.mark.parametrize("name", [*COLUMNS, "sample_weight"])
 def test_every_field_of_the_constructor_is_compared(frame, name):
-    columns = {"propensity": "p", "timestamp": "time", "group": "user"}
-    column = columns.get(name, "p" if name == "sample_weight" else name)
-    values = frame.sort_values("x")[column]
+    values = frame.sort_values("x")[COLUMNS.get(name, "p")]
     with pytest.raises(RowError, match=f"index of {name} .* that of context has"):
         built(frame, **{name: values})
     # without the index of the context, that of the first field counts
@@ -243,28 +232,31 @@ def reordered(frame):
     by_time = frame.sort_values("x")
     named = frame.set_index(np.array([f"id{i}" for i in range(N)]))
     dates = pandas.date_range("2026-01-01", periods=N, freq="h", tz="UTC")
-    yield frame
-    yield frame[frame["x"] > 0]
-    yield by_time
-    yield by_time[by_time["x"] > 0]
-    yield frame.sample(frac=2.0, replace=True, random_state=0)
-    yield pandas.concat([frame, by_time])
-    yield frame.iloc[N // 2 :]
-    yield frame.iloc[::-2]
-    yield train_test_split(frame, random_state=0)[1]
-    yield named
-    yield named.sample(frac=1.0, random_state=1)
-    yield frame.set_index(dates)
-    yield frame.set_index(["user", "time"])[::-1].assign(user=0, time=1)
-    yield frame.set_index("user").assign(user=0)
-    yield frame.convert_dtypes().sort_values("x")
-    yield frame.set_index(frame["time"].astype("Int64")).sort_values("x")
-    yield frame.set_index(frame["time"].astype("category")).sort_values("x")
+    time = frame["time"]
+    return [
+        frame,
+        frame[frame["x"] > 0],
+        by_time,
+        by_time[by_time["x"] > 0],
+        frame.sample(frac=2.0, replace=True, random_state=0),
+        pandas.concat([frame, by_time]),
+        frame.iloc[N // 2 :],
+        frame.iloc[::-2],
+        train_test_split(frame, random_state=0)[1],
+        named,
+        named.sample(frac=1.0, random_state=1),
+        frame.set_index(dates),
+        frame.set_index(["user", "time"])[::-1].assign(user=0, time=1),
+        frame.set_index("user").assign(user=0),
+        frame.convert_dtypes().sort_values("x"),
+        frame.set_index(time.astype("Int64")).sort_values("x"),
+        frame.set_index(time.astype("category")).sort_values("x"),
+    ]
 
 
 @pytest.mark.parametrize("number", range(17))
 def test_columns_of_one_frame_go_together(frame, number):
-    some = list(reordered(frame))[number].astype({"x": float})
+    some = reordered(frame)[number].astype({"x": float})
     numpy_context = built(some, context=some[["x"]].to_numpy())
     for logs in (built(some), of_frame(some), of_frame(some, []), numpy_context):
         reward = 2 * some["reward"].astype(float)
@@ -274,11 +266,7 @@ def test_columns_of_one_frame_go_together(frame, number):
         rows = np.random.default_rng(1).permutation(len(some))[:9]
         for part in (rows, slice(3, 8), np.arange(len(some)) % 3 == 0):
             mine = logs[part]
-            taken = mine.replace(
-                reward=reward[part]
-                if isinstance(part, slice)
-                else reward.iloc[np.arange(len(some))[part]]
-            )
+            taken = mine.replace(reward=reward.iloc[np.arange(len(some))[part]])
             np.testing.assert_array_equal(taken.reward, 2 * mine.reward)
 
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -135,15 +137,19 @@ def test_bad_fields_are_refused(field, value, error, message):
 def test_rows_of_every_field(key):
     logs = slates_of(**FIELDS, logging_policy=UNIFORM).with_columns(x=[5, 6, 7])
     rows = np.arange(3)[[1] if key == 1 else key] if key != [] else []
-    for taken in (logs[key], logs[key, ...]):
+    for taken in (logs[key], logs[key, ...], pickle.loads(pickle.dumps(logs[key]))):
+        assert type(taken) is SlateLogs
         assert len(taken) == len(rows)
         for name in logs._row_fields:
             assert_array_equal(getattr(taken, name), getattr(logs, name)[rows])
         assert taken.max_candidates == 4
-        assert taken.logging_policy is UNIFORM
+        assert isinstance(taken.logging_policy, UniformSlatePolicy)
         assert taken.reward_range == (0, 2)
         assert_array_equal(taken.columns["x"], np.array([5, 6, 7])[rows])
+        assert taken.row_id == logs[key].row_id
         assert_array_equal(taken.row_id.position, rows)
+    with pytest.raises(TypeError, match="SlateLogs cannot be converted to an array"):
+        np.asarray(logs)
 
 
 def test_summary_names_what_there_is():
