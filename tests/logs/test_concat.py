@@ -162,7 +162,7 @@ def test_slates_of_more_candidates():
 
 ONE, TWO, PAGES = bandit_logs(0), bandit_logs(1), slate_logs(0)
 FRAME = {"x": np.arange(N), "y": np.ones(N)}
-TRIPLE = np.ones((N, 3, 1))
+TRIPLE, PI = np.ones((N, 3, 1)), {"pi": np.full((N, 3), 1 / 3)}
 
 
 OTHERS = [  # what differs in the second logs, and what is told of it
@@ -220,8 +220,13 @@ def both(*fields, **more):
     return [bandit_logs(seed, **one, **more) for seed, one in enumerate(fields)]
 
 
-def of_contexts(*contexts):
-    return both(*({"context": one, "n": len(one)} for one in contexts))
+def of_contexts(kind, second):
+    """Two logs, whose contexts are frames of one kind."""
+    frames = make(kind, FRAME), make(kind, second)
+    return both(*({"context": one} for one in frames))
+
+
+CATEGORIES = {"x": "category"}
 
 
 @pytest.mark.parametrize(
@@ -229,10 +234,7 @@ def of_contexts(*contexts):
     [
         (lambda: [], "at least one log"),
         (lambda: [ONE, PAGES], "SlateLogs in logs 1 and BanditLogs in"),
-        (
-            lambda: [ONE.replace(group=None), TWO],
-            "logs 1 have group, and logs 0 have none",
-        ),
+        (lambda: [ONE.replace(group=None), TWO], "1 have group, and logs 0 have none"),
         (
             lambda: [ONE[:9], TWO, ONE[5:20]],
             r"row 0 of logs 2 is row 5 of logs 0 \(4 such rows\).*leave the rows out",
@@ -246,9 +248,7 @@ def of_contexts(*contexts):
             "action_context of logs 0 has no column for 'd', which other logs have",
         ),
         (
-            lambda: both(
-                {"labels": "abc"}, {"labels": "bac"}, columns={"pi": TRIPLE[..., 0]}
-            ),
+            lambda: both({"labels": "abc"}, {"labels": "bac"}, columns=PI),
             "column 'pi' may have a column per action in logs 0.*Add it after concat",
         ),
         (
@@ -256,23 +256,20 @@ def of_contexts(*contexts):
             "context is a frame of polars in logs 1 and an array in logs 0",
         ),
         (
-            lambda: of_contexts(
-                make("pandas", FRAME), make("pandas", FRAME)[["y", "x"]]
-            ),
+            lambda: of_contexts("pandas", dict(reversed(FRAME.items()))),
             r"context has the columns \['y', 'x'\] in logs 1 and \['x', 'y'\] in",
         ),
         *(
             (
-                lambda kind=kind: of_contexts(
-                    make(kind, FRAME), make(kind, FRAME | {"y": ["a"] * N})
-                ),
+                lambda kind=kind: of_contexts(kind, FRAME | {"y": ["a"] * N}),
                 "column 'y' of the context holds .* in logs 1 and .* in logs 0. Build",
             )
             for kind in ("pandas", "polars", "pyarrow")
         ),
         (
-            lambda: of_contexts(
-                *(make("pandas", FRAME)[k:].astype({"x": "category"}) for k in (0, -5))
+            lambda: both(
+                {"context": make("pandas", FRAME).astype(CATEGORIES)},
+                {"context": make("pandas", FRAME)[-5:].astype(CATEGORIES), "n": 5},
             ),
             r"column 'x' of the context holds \[235, .*, 239\] in logs 1 and \[0, 1",
         ),
@@ -281,9 +278,6 @@ def of_contexts(*contexts):
 def test_logs_that_do_not_go_together(parts, words):
     with pytest.raises(ValueError, match=f"(?s){words}"):
         concat(parts())
-
-
-def test_what_is_no_list_of_logs():
     with pytest.raises(TypeError, match=r"concat\(\[logs, more\]\), got BanditLogs"):
         concat(ONE)
     with pytest.raises(TypeError, match=r"got ndarray as logs 1\. Build logs"):
@@ -309,15 +303,10 @@ def test_estimated_propensities_beside_known_ones():
 def test_lazy_logs_are_told_the_list_of_files(tmp_path):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
+    columns = {"a": ["u", "v"] * 20, "r": np.arange(40.0), "x": np.arange(40)}
     for day in ("mon", "tue"):
-        table = {
-            "a": ["u", "v"] * 20,
-            "r": np.arange(40.0),
-            "p": 0.5,
-            "x": np.arange(40),
-        }
-        pandas.DataFrame(table).to_parquet(tmp_path / f"{day}.parquet")
-    roles = {"action": "a", "reward": "r", "propensity": "p", "context": ["x"]}
+        pandas.DataFrame(columns).to_parquet(tmp_path / f"{day}.parquet")
+    roles = {"action": "a", "reward": "r", "propensity": 0.5, "context": ["x"]}
     lazy = scan_logs(tmp_path, **roles)
     with pytest.raises(TypeError, match=r"logs 1 are lazy.*scan_logs takes a list"):
         concat([ONE, lazy])
@@ -369,15 +358,7 @@ def test_rows_that_were_learned_from_are_recognised(learn, judge, share):
     assert_learned(again, judge(*pickle.loads(pickle.dumps([a, b]))), share)
 
 
-def test_out_of_fold_predictions_are_kept_after_concat():
-    a, b = few_contexts(0, 100), few_contexts(1, 300)
-    evaluator = DoublyRobust(cv=KFold(4)).fit(a, DecisionTreeClassifier())
-    alone = evaluator.evaluate(UniformPolicy(), a)
-    joined = evaluator.evaluate(UniformPolicy(), concat([b, a])[300:])
-    assert_allclose(joined.value, alone.value, rtol=1e-12)
-
-
-def test_differences_on_joined_logs():
+def test_differences_and_sums_of_joined_logs():
     a, b = few_contexts(0, 100), few_contexts(1, 300)
     one = IPS().fit(concat([a, b])).evaluate(ConstantPolicy("a"))
     two = IPS().fit(concat([a, b])).evaluate(ConstantPolicy("b"))
@@ -385,10 +366,6 @@ def test_differences_on_joined_logs():
     swapped = IPS().fit(concat([b, a])).evaluate(ConstantPolicy("b"))
     with pytest.raises(ValueError, match="row_id"):
         one - swapped
-
-
-def test_rounds_of_joined_logs_are_counted_once():
-    a, b = few_contexts(0, 100), few_contexts(1, 300)
     sums = [
         summarize(ConstantPolicy("a"), logs, evaluators=["IPS"])
         for logs in (concat([a, b]), a, few_contexts(2, 50))
@@ -396,6 +373,10 @@ def test_rounds_of_joined_logs_are_counted_once():
     with pytest.raises(ValueError, match="rows 0 to 99 of the same logs in memory"):
         sums[0] + sums[1]
     assert sums[0] + sums[2] is not None
+    evaluator = DoublyRobust(cv=KFold(4)).fit(a, DecisionTreeClassifier())
+    alone = evaluator.evaluate(UniformPolicy(), a)
+    joined = evaluator.evaluate(UniformPolicy(), concat([b, a])[300:])
+    assert_allclose(joined.value, alone.value, rtol=1e-12)
 
 
 def test_the_order_of_the_list_is_the_order_of_the_rounds():

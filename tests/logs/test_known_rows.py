@@ -117,23 +117,20 @@ def test_ids_tell_where_the_origin_is_the_same():
 
 def test_time_group_and_reward_tell_apart_what_context_and_action_do_not():
     few = np.zeros((N, 1))
+    pairs = np.array([(i // 20, i % 20) for i in ROWS]).astype(object)
     for fields in (
         {"timestamp": ROWS * 0.5},
         {"timestamp": np.datetime64("2020-01-01") + ROWS},
-        {"group": [f"user {i}" for i in ROWS]},
-        {"group": [(i // 20, i % 20) for i in ROWS]},
+        {"group": np.array([f"user {i}" for i in ROWS])},
+        {"group": pairs},
     ):
-        fields = {name: np.array(v) for name, v in fields.items()}
-        if "group" in fields and fields["group"].ndim == 2:
-            fields["group"] = fields["group"].astype(object)
         known = logs_of(context=few, **fields)
         assert known._content.fields == tuple(fields)
         assert_array_equal(found(logs_of(context=few, **fields), known), ROWS)
         assert (found(logs_of(context=few), known) < 0).all()  # it is not told
-    spent = RNG.gamma(1.0, size=N)
+    spent, anew = RNG.gamma(1.0, size=(2, N))
     known = logs_of(context=few, reward=spent)
     assert_array_equal(found(logs_of(context=few, reward=spent), known), ROWS)
-    anew = RNG.gamma(1.0, size=N)
     assert (found(logs_of(context=few, reward=anew), known) < 0).all()
     assert logs_of(timestamp=ROWS)._content.fields == ()  # no more than needed
 
@@ -167,11 +164,9 @@ def test_new_rounds_of_the_same_discrete_world_are_other_rounds():
     # fitted rows that chance has made distinct: 6,000 contents, most are rare
     rng = np.random.RandomState(1)
 
-    def draw(n_rounds):
-        cells = np.minimum(rng.geometric(1 / 700, size=n_rounds), 2000)
-        return BanditLogs(
-            cells[:, None], rng.randint(3, size=n_rounds), np.ones(n_rounds)
-        )
+    def draw(n):
+        cells = np.minimum(rng.geometric(1 / 700, size=n), 2000)
+        return BanditLogs(cells[:, None], rng.randint(3, size=n), np.ones(n))
 
     trusted = accused = 0
     for _ in range(300):
@@ -280,14 +275,14 @@ def test_folds_inside_of_a_fold_have_seen_none_of_its_test_rounds():
         held_out = HeldOut(logs, cv)
         for k, (train, _) in enumerate(folds):
             found = [
-                (train[a].tolist(), train[b].tolist()) for a, b in held_out.inside(k)
+                [train[rows].tolist() for rows in pair] for pair in held_out.inside(k)
             ]
             expected = [
-                (np.intersect1d(train, a).tolist(), np.intersect1d(train, b).tolist())
-                for m, (a, b) in enumerate(folds)
+                [np.intersect1d(train, rows).tolist() for rows in pair]
+                for m, pair in enumerate(folds)
                 if m != k
             ]
-            assert found == [pair for pair in expected if pair[0] and pair[1]]
+            assert found == [pair for pair in expected if all(pair)]
 
 
 # -- contents -------------------------------------------------------------------------
