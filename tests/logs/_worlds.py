@@ -5,6 +5,8 @@
 from itertools import pairwise
 
 import numpy as np
+from numpy.testing import assert_array_equal
+from scipy import sparse
 
 from skope_ope import BanditLogs, SlateLogs, UniformSlatePolicy
 
@@ -125,6 +127,27 @@ def slate_fields(seed=0, n=240):
         "reward_range": (0, 1),
         "context": rng.normal(size=(n, 2)),
     }
+
+
+def dense(values):
+    """Return values as an array, if they are no list."""
+    if sparse.issparse(values):
+        return values.toarray()
+    return values if isinstance(values, list) else np.asarray(values)
+
+
+def assert_same_fields(one, other, *but):
+    """Raise unless logs have the same fields, but for some, and columns."""
+    names = {*other._row_fields, *other._carried_fields, "group_index"}
+    for name in names - {*but, "_group_code", "_group_labels"}:
+        found, wanted = getattr(one, name), getattr(other, name)
+        assert (found is None) == (wanted is None), name
+        if wanted is not None:
+            assert_array_equal(dense(found), dense(wanted), err_msg=name)
+    assert one.shape == other.shape
+    assert {*one.columns} == {*other.columns}
+    for name, values in other.columns.items():
+        assert_array_equal(one.columns[name], values)
 
 
 def parts_of(logs, n_parts, seed):

@@ -28,7 +28,7 @@ from skope_ope import (
 )
 from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.logs import HashKFold
-from tests.logs._worlds import bandit_fields, slate_fields
+from tests.logs._worlds import assert_same_fields, bandit_fields, dense, slate_fields
 
 N, CUTS = 240, (0, 70, 71, 160, 240)
 
@@ -48,25 +48,15 @@ def parts_of(logs):
     return [logs[start:stop] for start, stop in pairwise(CUTS)]
 
 
-def dense(values):
-    if sparse.issparse(values):
-        return values.toarray()
-    return values if isinstance(values, list) else np.asarray(values)
-
-
 def assert_same_logs(one, other):
     assert repr(one) == repr(other)
     assert one.row_id == other.row_id
     assert one.summary() == other.summary()
-    names = (*one._row_fields, *one._carried_fields, "groups", "group_index")
-    for name in names:
-        found, wanted = getattr(one, name), getattr(other, name)
-        assert type(found) is type(wanted), name
-        if wanted is not None:
-            assert_array_equal(dense(found), dense(wanted), err_msg=name)
-    assert one.columns.keys() == other.columns.keys()
-    for name, values in other.columns.items():
-        assert_array_equal(one.columns[name], values)
+    assert_same_fields(one, other)
+    for name in (*one._row_fields, *one._carried_fields, "groups"):
+        assert type(getattr(one, name)) is type(getattr(other, name)), name
+    if other.group is not None:
+        assert_array_equal(one.groups, other.groups)
 
 
 @pytest.mark.parametrize(

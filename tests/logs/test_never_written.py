@@ -299,7 +299,6 @@ def by_batch(writes, logs):
     return values(policy, logs)
 
 
-# what takes the logs and tells numbers, by the code of a user that it calls
 # what asks the code of a user, and that code, as what is made of it
 ASKED = {
     values: {

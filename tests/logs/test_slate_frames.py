@@ -10,6 +10,7 @@ from scipy import sparse
 
 from skope_ope import PseudoInverse, SlateLogs, UniformSlatePolicy
 from skope_ope.datasets import make_slate_logs
+from tests.logs._worlds import assert_same_fields
 
 pytestmark = pytest.mark.frames
 pytest.importorskip("narwhals")
@@ -57,20 +58,6 @@ BRIEF_LONG["context"] = []
 FORMS = ((WIDE, BRIEF), (LONG, BRIEF_LONG))
 
 
-def assert_equal_logs(left, right):
-    """All that a frame tells of logs."""
-    names = {*right._row_fields, *right._carried_fields} - {"context", "_group_code"}
-    for name in names:
-        one, other = getattr(left, name), getattr(right, name)
-        assert (one is None) == (other is None), name
-        if one is not None:
-            assert_array_equal(one, other, err_msg=name)
-    assert list(left.columns) == list(right.columns)
-    for name, values in left.columns.items():
-        assert_array_equal(values, right.columns[name])
-    assert left.shape == right.shape
-
-
 @pytest.mark.parametrize(("data", "names"), [(WIDE, OF_WIDE), (LONG, OF_LONG)])
 def test_every_field_comes_from_its_column(make_frame, data, names):
     frame = make_frame(data)
@@ -99,7 +86,7 @@ def test_rows_of_the_long_form_in_any_order(make_frame):
         logs = SlateLogs.from_frame(make_frame(data), **OF_LONG)
         pages = np.argsort([WIDE["t"].index(t) for t in logs.timestamp.tolist()])
         whole = SlateLogs.from_frame(make_frame(LONG), **OF_LONG)
-        assert_equal_logs(logs[pages], whole)
+        assert_same_fields(logs[pages], whole, "context")
         # pages come in the order of their first rows
         first = list(dict.fromkeys(data["t"]))
         assert logs.timestamp.tolist() == first
@@ -271,7 +258,7 @@ def test_there_and_back(make, form, backend):
     names["candidates"] = range(9) if logs.candidates is None else "candidates"
     names |= {"columns": list(logs.columns), "reward_range": logs.reward_range}
     back = SlateLogs.from_frame(frame, **names)
-    assert_equal_logs(back, logs)
+    assert_same_fields(back, logs, "context")
     if backend == "pandas":
         context = np.asarray(back.context, dtype=float).reshape(logs.shape)
         assert_array_equal(context, logs.context)

@@ -159,17 +159,11 @@ def short_pages(n=4000, passed=False, n_items=40, seed=0, mask="short"):
         by_slot &= (rng.random_sample((n, 4)) < 0.7)[:, :, None]
     else:
         by_slot &= (rng.random_sample((3, 4, n_items)) < 0.6)[rng.randint(3, size=n)]
-    logger = UniformSlatePolicy(4)
-    context, offered = query[:, None].astype(float), by_slot & lists[query][:, None]
-    empty = np.full((n, 4), -1)
-    bare = SlateLogs(context, empty, np.zeros(n), candidates=offered)
-    return SlateLogs(
-        context,
-        logger.sample(bare, seed),
-        rng.random_sample(n),
-        candidates=offered if passed else by_slot,
-        logging_policy=logger,
-    )
+    offered, empty = by_slot & lists[query][:, None], np.full((n, 4), -1)
+    logs = sampled(UniformSlatePolicy(4), empty, seed, candidates=offered)
+    fields = {"context": query[:, None].astype(float), "reward": rng.random_sample(n)}
+    fields |= {"candidates": offered if passed else by_slot}
+    return blank_slates(logs.slate, logging_policy=logs.logging_policy, **fields)
 
 
 MASKS = "short", "gap", "by slot"
@@ -247,13 +241,11 @@ def test_a_pair_that_is_never_seen_stops_decisions():
 
 
 def test_pairs_of_groups_and_weighted_pages():
-    few = pages_without(400, (3, 7))
-    again = np.repeat(np.arange(400), 10)
+    few, again = pages_without(400, (3, 7)), np.repeat(np.arange(400), 10)
     assert not found(few[again].replace(group=again))
-    groups = np.repeat(np.arange(2000), 2)
-    assert not found(pages_without(4000, (3, 7), group=groups))
-    groups = np.repeat(np.arange(4000), 2)
-    assert found(pages_without(8000, (3, 7), group=groups))
+    for n, seen in ((4000, False), (8000, True)):
+        logs = pages_without(n, (3, 7), group=np.arange(n) // 2)
+        assert bool(found(logs)) == seen
     logs = pages_without(8000, (3, 7))
     weight = np.where(np.arange(8000) % 2, 1.0, 3.0)
     assert not found(logs.with_columns(sample_weight=weight))

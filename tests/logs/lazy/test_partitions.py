@@ -17,6 +17,7 @@ from skope_ope import (
 )
 from skope_ope.logs.lazy import _csv_parts, _parquet_parts, _partitions
 from skope_ope.logs.lazy._partitions import read_partitions
+from tests.logs import _worlds
 
 pytestmark = pytest.mark.frames
 pd = pytest.importorskip("pandas")
@@ -81,26 +82,18 @@ def as_pandas(context):
 
 
 def assert_same_fields(logs, rows):
-    for name in rows._row_fields:
-        if name == "_group_code":
-            continue
-        mine, own = getattr(logs, name), getattr(rows, name)
-        if name == "context" and own.shape[1]:
-            pd.testing.assert_frame_equal(mine, as_pandas(own), check_categorical=False)
-            continue
-        if own is None:
-            assert mine is None, name
-            continue
-        assert_array_equal(mine, own, err_msg=name)
-        assert np.asarray(mine).dtype == np.asarray(own).dtype, name
-    assert_array_equal(logs.group_index, rows.group_index)
+    _worlds.assert_same_fields(logs, rows, "context")
+    for name in {*rows._row_fields} - {"context", "_group_code"}:
+        mine, own = (np.asarray(getattr(one, name)).dtype for one in (logs, rows))
+        assert mine == own, name
+    for name, values in rows.columns.items():
+        assert logs.columns[name].dtype == values.dtype
+    if rows.n_features:
+        expected = as_pandas(rows.context)
+        pd.testing.assert_frame_equal(logs.context, expected, check_categorical=False)
     for name in ("actions", "loggers"):
         if hasattr(rows, name):
             assert_array_equal(getattr(logs, name), getattr(rows, name))
-    assert set(logs.columns) == set(rows.columns)
-    for name, values in rows.columns.items():
-        assert_array_equal(logs.columns[name], values)
-        assert logs.columns[name].dtype == values.dtype
 
 
 def test_partitions_have_the_fields_of_logs_in_memory(tmp_path):
@@ -391,13 +384,11 @@ def test_small_partitions_are_read_together(tmp_path):
 def test_a_list_of_one_column_is_a_table_of_one(tmp_path):
     """A day with one logger, or slates of one slot: it was refused as no table."""
     data = {"a": [0, 1, 0], "r": [0, 1, 1], "l": list("xxx"), "under_x": [0.5] * 3}
-    pq.write_table(pa.table(data), tmp_path / "day.parquet", row_group_size=2)
-    scanned = tmp_path / "day.parquet"
-    lazy = scan_logs(
-        scanned, action="a", reward="r", logger="l", logger_proba=["under_x"]
-    )
+    path = written(tmp_path / "day.parquet", pa.table(data), 2)
+    roles = {"logger": "l", "logger_proba": ["under_x"]}
+    lazy = scan_logs(path, action="a", reward="r", **roles)
     assert lazy.head(3).logger_proba.shape == (3, 1)
-    slates = scan_logs(scanned, slate=["a"], slot_reward=["r"], n_candidates=2)
+    slates = scan_logs(path, slate=["a"], slot_reward=["r"], n_candidates=2)
     assert_array_equal(slates.head(3).slate, [[0], [1], [0]])
     assert_array_equal(slates.head(3).reward, data["r"])
 
