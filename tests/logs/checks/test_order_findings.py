@@ -10,6 +10,7 @@ import pytest
 from scipy.signal import lfilter
 
 from skope_ope import BanditLogs, SlateLogs
+from skope_ope.logs.checks._order_findings import order_findings
 from tests.logs.checks._found import findings
 
 NAMES = "trailing_zeros", "reward_drift", "sorted_rounds", "time_disorder"
@@ -119,11 +120,11 @@ def test_a_rate_that_doubles_is_found():
 @pytest.mark.theory
 def test_drift_of_right_logs_is_as_rare_as_kolmogorov_has_it():
     # at its level of 1e-4, 2,000 logs have .2 alarms
-    alarms = sum(
-        "reward_drift" in found(logs_of(clicks(0.3, 1000, seed)))
-        for seed in range(2000)
-    )
-    assert alarms <= 2
+    logs = (logs_of(clicks(0.3, 1000, seed)) for seed in range(2000))
+    told = [[found.name for found in order_findings(one)[1]] for one in logs]
+    assert sum("reward_drift" in names for names in told) <= 2
+    drifted = logs_of(clicks(0.3 * np.linspace(0.4, 1.6, 3000)))
+    assert "reward_drift" in [found.name for found in order_findings(drifted)[1]]
 
 
 def test_heavy_tails_are_no_drift():
