@@ -1,12 +1,14 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small logs of all kinds, right ones and wrong ones, and random parts of them."""
+"""Small logs of all kinds, with every field, or with faults, and parts of them."""
 
 from itertools import pairwise
 
 import numpy as np
+from numpy.testing import assert_array_equal
+from scipy import sparse
 
-from skope_ope import BanditLogs, SlateLogs
+from skope_ope import BanditLogs, SlateLogs, UniformSlatePolicy
 
 FAULTS = ("", "", "small", "large", "placeholder", "late", "rounded", "certain")
 
@@ -80,6 +82,72 @@ def slates(seed, n=300):
         group=rng.integers(0, 200, n),
         timestamp=np.arange(n),
     )
+
+
+def bandit_fields(seed=0, n=240, labels="abc"):
+    """Return every field of rounds, as users hold them."""
+    rng = np.random.default_rng(seed)
+    labels = np.array(list(labels))
+    code, k = rng.integers(0, len(labels), n), len(labels)
+    proba = rng.dirichlet(np.full(k, 5.0), n)
+    return {
+        "action": labels[code],
+        "reward": rng.random(n),
+        "propensity": proba[np.arange(n), code],
+        "actions": labels,
+        "logging_proba": proba,
+        "logger": rng.choice(["new", "old"], n),
+        "logger_proba": np.column_stack([proba[np.arange(n), code]] * 2),
+        "available": np.ones((n, k), dtype=bool),
+        "action_context": np.array([[float(ord(str(label)))] for label in labels]),
+        "timestamp": np.arange(n).astype("datetime64[s]"),
+        "group": rng.integers(0, 150, n),
+        "sample_weight": rng.integers(1, 4, n),
+        "reward_range": (0, 1),
+        "context": rng.normal(size=(n, 2)),
+    }
+
+
+def slate_fields(seed=0, n=240):
+    """Return every field of slates."""
+    rng = np.random.default_rng(seed)
+    return {
+        "slate": rng.permuted(np.tile(np.arange(4), (n, 1)), axis=1)[:, :2],
+        "reward": rng.random(n),
+        "n_candidates": 4,
+        "candidates": np.ones((n, 4), dtype=bool),
+        "item_id": np.tile(list("wxyz"), (n, 1)),
+        "item_features": np.arange(8.0).reshape(4, 2),
+        "item_feature_names": ["size", "price"],
+        "slot_reward": rng.random((n, 2)),
+        "logging_policy": UniformSlatePolicy(2),
+        "propensity": np.full(n, 1 / 12),
+        "timestamp": np.arange(n),
+        "group": rng.integers(0, 150, n).astype(str),
+        "reward_range": (0, 1),
+        "context": rng.normal(size=(n, 2)),
+    }
+
+
+def dense(values):
+    """Return values as an array, if they are no list."""
+    if sparse.issparse(values):
+        return values.toarray()
+    return values if isinstance(values, list) else np.asarray(values)
+
+
+def assert_same_fields(one, other, *but):
+    """Raise unless logs have the same fields, but for some, and columns."""
+    names = {*other._row_fields, *other._carried_fields, "group_index"}
+    for name in names - {*but, "_group_code", "_group_labels"}:
+        found, wanted = getattr(one, name), getattr(other, name)
+        assert (found is None) == (wanted is None), name
+        if wanted is not None:
+            assert_array_equal(dense(found), dense(wanted), err_msg=name)
+    assert one.shape == other.shape
+    assert {*one.columns} == {*other.columns}
+    for name, values in other.columns.items():
+        assert_array_equal(one.columns[name], values)
 
 
 def parts_of(logs, n_parts, seed):

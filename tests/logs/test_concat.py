@@ -18,7 +18,6 @@ from skope_ope import (
     ClassifierPolicy,
     ConstantPolicy,
     DoublyRobust,
-    SlateIPS,
     SlateLogs,
     UniformPolicy,
     UniformSlatePolicy,
@@ -29,77 +28,35 @@ from skope_ope import (
 )
 from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.logs import HashKFold
+from tests.logs._worlds import assert_same_fields, bandit_fields, dense, slate_fields
 
 N, CUTS = 240, (0, 70, 71, 160, 240)
 
 
-def bandit_logs(seed=0, n=N, labels="abc", **more):
+def bandit_logs(seed=0, n=N, labels="abc", columns=None, **more):
     """Logs with every field."""
-    rng = np.random.default_rng(seed)
-    labels = np.array(list(labels))
-    code, k = rng.integers(0, len(labels), n), len(labels)
-    proba = rng.dirichlet(np.full(k, 5.0), n)
-    fields = {
-        "action": labels[code],
-        "reward": rng.random(n),
-        "actions": labels,
-        "logging_proba": proba,
-        "logger": rng.choice(["new", "old"], n),
-        "logger_proba": np.column_stack([proba[np.arange(n), code]] * 2),
-        "available": np.ones((n, k), dtype=bool),
-        "action_context": np.array([[ord(str(label))] for label in labels]),
-        "timestamp": np.arange(n).astype("datetime64[s]"),
-        "group": rng.integers(0, 150, n),
-        "sample_weight": rng.integers(1, 4, n),
-        "reward_range": (0, 1),
-    }
-    columns = more.pop("columns", {"note": np.arange(n)})
-    logs = BanditLogs(more.pop("context", rng.normal(size=(n, 2))), **(fields | more))
-    return logs.with_columns(**columns)
+    columns = {"note": np.arange(n)} if columns is None else columns
+    fields = bandit_fields(seed, n, labels) | {"propensity": None} | more
+    return BanditLogs(**fields).with_columns(**columns)
 
 
 def slate_logs(seed=0, n=N, **more):
-    rng = np.random.default_rng(seed)
-    fields = {
-        "slate": rng.permuted(np.tile(np.arange(4), (n, 1)), axis=1)[:, :2],
-        "reward": rng.random(n),
-        "n_candidates": 4,
-        "candidates": np.ones((n, 4), dtype=bool),
-        "item_id": np.tile(list("wxyz"), (n, 1)),
-        "item_features": np.arange(8.0).reshape(4, 2),
-        "item_feature_names": ["size", "price"],
-        "logging_policy": UniformSlatePolicy(2),
-        "propensity": 1 / 12,
-        "timestamp": np.arange(n),
-        "group": rng.integers(0, 150, n).astype(str),
-        "reward_range": (0, 1),
-    }
-    return SlateLogs(rng.normal(size=(n, 2)), **(fields | more))
+    return SlateLogs(**(slate_fields(seed, n) | {"slot_reward": None} | more))
 
 
 def parts_of(logs):
     return [logs[start:stop] for start, stop in pairwise(CUTS)]
 
 
-def dense(values):
-    if sparse.issparse(values):
-        return values.toarray()
-    return values if isinstance(values, list) else np.asarray(values)
-
-
 def assert_same_logs(one, other):
     assert repr(one) == repr(other)
     assert one.row_id == other.row_id
     assert one.summary() == other.summary()
-    names = (*one._row_fields, *one._carried_fields, "groups", "group_index")
-    for name in names:
-        found, wanted = getattr(one, name), getattr(other, name)
-        assert type(found) is type(wanted), name
-        if wanted is not None:
-            assert_array_equal(dense(found), dense(wanted), err_msg=name)
-    assert one.columns.keys() == other.columns.keys()
-    for name, values in other.columns.items():
-        assert_array_equal(one.columns[name], values)
+    assert_same_fields(one, other)
+    for name in (*one._row_fields, *one._carried_fields, "groups"):
+        assert type(getattr(one, name)) is type(getattr(other, name)), name
+    if other.group is not None:
+        assert_array_equal(one.groups, other.groups)
 
 
 @pytest.mark.parametrize(
@@ -117,49 +74,26 @@ def assert_same_logs(one, other):
 def test_parts_of_logs_are_the_logs_again(logs):
     parts = parts_of(logs)
     before = pickle.dumps(parts)
-    assert_same_logs(concat(iter(parts)), logs)
+    whole = concat(iter(parts))
+    assert_same_logs(whole, logs)
     assert_same_logs(concat([logs]), logs)
+    for name in ("context", "reward", "group", *whole._row_fields):
+        if isinstance(getattr(whole, name), np.ndarray):
+            with pytest.raises(ValueError, match="read-only"):
+                getattr(whole, name)[0] = 0
     assert pickle.dumps(parts) == before
-
-
-def test_nothing_of_parts_can_be_written_through_the_whole():
-    whole = concat(parts_of(bandit_logs()))
-    for name in ("context", "reward", "logging_proba", "group", "action_index"):
-        with pytest.raises(ValueError, match="read-only"):
-            getattr(whole, name)[0] = 0
-
-
-@pytest.mark.parametrize(
-    ("logs", "policy", "evaluator"),
-    [
-        (bandit_logs(), UniformPolicy(), IPS()),
-        (bandit_logs(), ConstantPolicy("b"), DoublyRobust(cv=HashKFold(3))),
-        (bandit_logs().with_columns(q=np.full((N, 3), 0.3)), UniformPolicy(), "q"),
-        (slate_logs(), UniformSlatePolicy(2), SlateIPS()),
-    ],
-)
-def test_values_of_joined_parts_are_those_of_the_whole(logs, policy, evaluator):
-    model = () if not isinstance(evaluator, str) else (evaluator,)
-    evaluator = DoublyRobust() if model else evaluator
-    joined = concat(parts_of(logs))
-    one, other = (
-        evaluator.fit(some, *model).evaluate(policy) for some in (logs, joined)
-    )
-    assert_allclose(other.value, one.value, rtol=1e-12)
-    assert_allclose(other.standard_error, one.standard_error, rtol=1e-12)
-    assert_allclose((other - one).value, 0, atol=1e-12)
 
 
 def make(kind, data):
     if kind in ("pandas", "polars", "pyarrow"):
         module = pytest.importorskip(kind)
         return (module.table if kind == "pyarrow" else module.DataFrame)(data)
-    numbers = np.column_stack([data["x"], data["y"]])
-    return {
+    of_array = {
         "array": np.asarray,
         "csr": sparse.csr_matrix,
         "csr array": sparse.csr_array,
-    }[kind](numbers)
+    }
+    return of_array[kind](np.column_stack([data["x"], data["y"]]))
 
 
 @pytest.mark.parametrize(
@@ -216,9 +150,9 @@ def test_slates_of_more_candidates():
     assert_array_equal(both.offered.sum(axis=1), [4, 4, 5, 5, 5])
 
 
-ONE, TWO = bandit_logs(0), bandit_logs(1)
-PAGES = slate_logs(0)
+ONE, TWO, PAGES = bandit_logs(0), bandit_logs(1), slate_logs(0)
 FRAME = {"x": np.arange(N), "y": np.ones(N)}
+TRIPLE, PI = np.ones((N, 3, 1)), {"pi": np.full((N, 3), 1 / 3)}
 
 
 OTHERS = [  # what differs in the second logs, and what is told of it
@@ -227,49 +161,37 @@ OTHERS = [  # what differs in the second logs, and what is told of it
     ({"labels": range(3)}, "action holds numbers in logs 1 and texts in logs 0.*la"),
     ({"group": ["ann"] * N}, "group holds texts in logs 1 and numbers in logs 0"),
     ({"timestamp": np.arange(N)}, "timestamp holds numbers in logs 1 and times in"),
+    ({"action_context": [[97], [0], [99]]}, "of 'b' differs in .* Give an action the"),
     (
-        {"action_context": [[97], [0], [99]]},
-        "action_context of 'b' differs in logs 1 and logs 0. Give an action the",
+        {"action_context": TRIPLE},
+        "action_context has 3 dim.* and 2 dimensions in logs 0",
     ),
-    (
-        {"action_context": np.ones((N, 3, 1))},
-        "action_context has 3 dimensions in logs 1 and 2 dimensions in logs 0",
-    ),
-    (
-        {"logger": ["new", "mid"] * (N // 2)},
-        "logger_proba of logs 0 has no column for 'mid', which other logs have",
-    ),
+    ({"logger": ["new", "mid"] * (N // 2)}, "of logs 0 has no column for 'mid', which"),
     (
         {"columns": {"note": np.ones((N, 2))}},
-        r"column 'note' has rows of shape \(2,\) in logs 1 and \(\) in logs 0",
+        r"'note' has rows of shape \(2,\) in logs 1",
     ),
     (
         {"columns": {"note": np.ones(N), "more": np.ones(N)}},
-        "logs 1 have column 'more', and logs 0 have none",
+        "logs 1 have column 'more'",
     ),
     (
         {"context": np.ones((N, 3))},
-        r"context has rows of shape \(3,\) in logs 1 and \(2,\) in logs 0",
+        r"context has rows of shape \(3,\) in logs 1 and \(2",
     ),
-    (
-        {"context": sparse.csr_matrix((N, 2))},
-        "context is a sparse matrix in logs 1 and an array in logs 0",
-    ),
+    ({"context": sparse.csr_matrix((N, 2))}, "context is a sparse matrix in logs 1"),
 ]
 OTHER_PAGES = [
     ({"logging_policy": UniformSlatePolicy(3)}, r"logging_policy is U.*3\) in logs 1"),
     (
         {"slate": np.tile([0, 1, 2], (N, 1))},
-        r"slate has rows of shape \(3,\) in logs 1 and \(2,\) in logs 0",
+        r"slate has rows of shape \(3,\) in logs 1",
     ),
     (
         {"item_id": np.tile(list("zyxw"), (N, 1))},
-        r"item_id is \['z', 'y', 'x', 'w'\] in logs 1 and \['w'",
+        r"item_id is \['z', 'y', 'x', 'w'\] in",
     ),
-    (
-        {"item_features": np.ones((4, 2))},
-        "item_features are .* in logs 1 and .* in logs 0. Build all logs with",
-    ),
+    ({"item_features": np.ones((4, 2))}, "item_features are .* in logs 0. Build all"),
 ]
 
 
@@ -283,83 +205,73 @@ def test_logs_that_differ_in_a_field(first, make_second, fields, words):
         concat([first, make_second(1, **fields)])
 
 
+def both(*fields, **more):
+    """Two logs that have these fields."""
+    return [bandit_logs(seed, **one, **more) for seed, one in enumerate(fields)]
+
+
+def of_contexts(kind, second):
+    """Two logs, whose contexts are frames of one kind."""
+    frames = make(kind, FRAME), make(kind, second)
+    return both(*({"context": one} for one in frames))
+
+
+CATEGORIES = {"x": "category"}
+
+
 @pytest.mark.parametrize(
-    ("parts", "error", "words"),
+    ("parts", "words"),
     [
-        (lambda: [], ValueError, "at least one log"),
-        (lambda: ONE, TypeError, r"concat\(\[logs, more\]\), got BanditLogs"),
-        (lambda: [ONE, ONE.context], TypeError, "got ndarray as logs 1. Build logs"),
-        (lambda: [ONE, PAGES], ValueError, "SlateLogs in logs 1 and BanditLogs in"),
-        (
-            lambda: [ONE.replace(group=None), TWO],
-            ValueError,
-            "logs 1 have group, and logs 0 have none",
-        ),
+        (lambda: [], "at least one log"),
+        (lambda: [ONE, PAGES], "SlateLogs in logs 1 and BanditLogs in"),
+        (lambda: [ONE.replace(group=None), TWO], "1 have group, and logs 0 have none"),
         (
             lambda: [ONE[:9], TWO, ONE[5:20]],
-            ValueError,
             r"row 0 of logs 2 is row 5 of logs 0 \(4 such rows\).*leave the rows out",
         ),
         (
             lambda: [concat([TWO, ONE]), ONE[[3, 1]]],
-            ValueError,
             r"row 0 of logs 1 is row 243 of logs 0 \(2 such rows\)",
         ),
         (
-            lambda: [
-                bandit_logs(k, labels=some, action_context=np.ones((N, 3, 1)))
-                for k, some in enumerate(("abc", "abd"))
-            ],
-            ValueError,
+            lambda: both({"labels": "abc"}, {"labels": "abd"}, action_context=TRIPLE),
             "action_context of logs 0 has no column for 'd', which other logs have",
         ),
         (
-            lambda: [
-                bandit_logs(k, labels=some, columns={"pi": np.full((N, 3), 1 / 3)})
-                for k, some in enumerate(("abc", "bac"))
-            ],
-            ValueError,
+            lambda: both({"labels": "abc"}, {"labels": "bac"}, columns=PI),
             "column 'pi' may have a column per action in logs 0.*Add it after concat",
         ),
         (
             lambda: [ONE, bandit_logs(1, context=make("polars", FRAME))],
-            ValueError,
             "context is a frame of polars in logs 1 and an array in logs 0",
         ),
         (
-            lambda: [
-                bandit_logs(0, context=make("pandas", FRAME)),
-                bandit_logs(1, context=make("pandas", dict(reversed(FRAME.items())))),
-            ],
-            ValueError,
+            lambda: of_contexts("pandas", dict(reversed(FRAME.items()))),
             r"context has the columns \['y', 'x'\] in logs 1 and \['x', 'y'\] in",
         ),
         *(
             (
-                lambda kind=kind: [
-                    bandit_logs(0, context=make(kind, FRAME)),
-                    bandit_logs(1, context=make(kind, FRAME | {"y": ["a"] * N})),
-                ],
-                ValueError,
+                lambda kind=kind: of_contexts(kind, FRAME | {"y": ["a"] * N}),
                 "column 'y' of the context holds .* in logs 1 and .* in logs 0. Build",
             )
             for kind in ("pandas", "polars", "pyarrow")
         ),
         (
-            lambda: [
-                bandit_logs(context=make("pandas", FRAME).astype({"x": "category"})),
-                bandit_logs(
-                    context=make("pandas", FRAME)[-5:].astype({"x": "category"}), n=5
-                ),
-            ],
-            ValueError,
+            lambda: both(
+                {"context": make("pandas", FRAME).astype(CATEGORIES)},
+                {"context": make("pandas", FRAME)[-5:].astype(CATEGORIES), "n": 5},
+            ),
             r"column 'x' of the context holds \[235, .*, 239\] in logs 1 and \[0, 1",
         ),
     ],
 )
-def test_logs_that_do_not_go_together(parts, error, words):
-    with pytest.raises(error, match=f"(?s){words}"):
+def test_logs_that_do_not_go_together(parts, words):
+    with pytest.raises(ValueError, match=f"(?s){words}"):
         concat(parts())
+    with pytest.raises(TypeError, match=r"concat\(\[logs, more\]\), got BanditLogs"):
+        concat(ONE)
+    with pytest.raises(TypeError, match=r"got ndarray as logs 1\. Build logs"):
+        concat([ONE, ONE.context])
 
 
 def test_estimated_propensities_beside_known_ones():
@@ -381,15 +293,10 @@ def test_estimated_propensities_beside_known_ones():
 def test_lazy_logs_are_told_the_list_of_files(tmp_path):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
+    columns = {"a": ["u", "v"] * 20, "r": np.arange(40.0), "x": np.arange(40)}
     for day in ("mon", "tue"):
-        table = {
-            "a": ["u", "v"] * 20,
-            "r": np.arange(40.0),
-            "p": 0.5,
-            "x": np.arange(40),
-        }
-        pandas.DataFrame(table).to_parquet(tmp_path / f"{day}.parquet")
-    roles = {"action": "a", "reward": "r", "propensity": "p", "context": ["x"]}
+        pandas.DataFrame(columns).to_parquet(tmp_path / f"{day}.parquet")
+    roles = {"action": "a", "reward": "r", "propensity": 0.5, "context": ["x"]}
     lazy = scan_logs(tmp_path, **roles)
     with pytest.raises(TypeError, match=r"logs 1 are lazy.*scan_logs takes a list"):
         concat([ONE, lazy])
@@ -441,15 +348,7 @@ def test_rows_that_were_learned_from_are_recognised(learn, judge, share):
     assert_learned(again, judge(*pickle.loads(pickle.dumps([a, b]))), share)
 
 
-def test_out_of_fold_predictions_are_kept_after_concat():
-    a, b = few_contexts(0, 100), few_contexts(1, 300)
-    evaluator = DoublyRobust(cv=KFold(4)).fit(a, DecisionTreeClassifier())
-    alone = evaluator.evaluate(UniformPolicy(), a)
-    joined = evaluator.evaluate(UniformPolicy(), concat([b, a])[300:])
-    assert_allclose(joined.value, alone.value, rtol=1e-12)
-
-
-def test_differences_on_joined_logs():
+def test_differences_and_sums_of_joined_logs():
     a, b = few_contexts(0, 100), few_contexts(1, 300)
     one = IPS().fit(concat([a, b])).evaluate(ConstantPolicy("a"))
     two = IPS().fit(concat([a, b])).evaluate(ConstantPolicy("b"))
@@ -457,10 +356,6 @@ def test_differences_on_joined_logs():
     swapped = IPS().fit(concat([b, a])).evaluate(ConstantPolicy("b"))
     with pytest.raises(ValueError, match="row_id"):
         one - swapped
-
-
-def test_rounds_of_joined_logs_are_counted_once():
-    a, b = few_contexts(0, 100), few_contexts(1, 300)
     sums = [
         summarize(ConstantPolicy("a"), logs, evaluators=["IPS"])
         for logs in (concat([a, b]), a, few_contexts(2, 50))
@@ -468,6 +363,10 @@ def test_rounds_of_joined_logs_are_counted_once():
     with pytest.raises(ValueError, match="rows 0 to 99 of the same logs in memory"):
         sums[0] + sums[1]
     assert sums[0] + sums[2] is not None
+    evaluator = DoublyRobust(cv=KFold(4)).fit(a, DecisionTreeClassifier())
+    alone = evaluator.evaluate(UniformPolicy(), a)
+    joined = evaluator.evaluate(UniformPolicy(), concat([b, a])[300:])
+    assert_allclose(joined.value, alone.value, rtol=1e-12)
 
 
 def test_the_order_of_the_list_is_the_order_of_the_rounds():

@@ -14,15 +14,8 @@ from skope_ope.logs import DistinctViews
 
 
 def logs_of(users, actions, rewards, **fields):
-    n = len(users)
-    return BanditLogs(
-        np.arange(n, dtype=float)[:, None],
-        list(actions),
-        np.array(rewards, dtype=float),
-        np.full(n, 0.5),
-        group=list(users),
-        **fields,
-    )
+    context, reward = np.arange(len(users))[:, None] * 1.0, np.array(rewards, float)
+    return BanditLogs(context, list(actions), reward, 0.5, group=list(users), **fields)
 
 
 def literal(users, actions, rewards):
@@ -37,7 +30,6 @@ def literal(users, actions, rewards):
 
 
 def test_runs_of_a_users_own_sequence():
-    # rows of b stand between those of a: they do not end a's run
     users, actions = "aabaabbb", "xxyxyyyx"
     rewards = [0, 1, 0, 0, 0, 0, 1, 1]
     logs = logs_of(users, actions, rewards)
@@ -48,6 +40,12 @@ def test_runs_of_a_users_own_sequence():
     assert views.row_id.origin == logs.row_id.origin
     np.testing.assert_array_equal(views.context[:, 0], [0, 2, 4, 7])
     assert DistinctViews().fit(logs).n_merged_ == 4
+    logs = logs_of("abc", "xxx", [1, 0, 1])
+    views = DistinctViews().fit_transform(logs)
+    assert views.row_id == logs.row_id
+    assert DistinctViews().fit(logs).n_merged_ == 0
+    views = DistinctViews().fit_transform(logs_of("aaaa", "xxxx", [0, 0, 1, 0]))
+    assert views.reward.tolist() == [1]
 
 
 def test_literal_loop(global_random_seed):
@@ -61,22 +59,15 @@ def test_literal_loop(global_random_seed):
         assert found == literal(users, actions, rewards)
 
 
-def test_nothing_to_merge_and_everything():
-    logs = logs_of("abc", "xxx", [1, 0, 1])
-    views = DistinctViews().fit_transform(logs)
-    assert views.row_id == logs.row_id
-    assert DistinctViews().fit(logs).n_merged_ == 0
-    views = DistinctViews().fit_transform(logs_of("aaaa", "xxxx", [0, 0, 1, 0]))
-    assert views.reward.tolist() == [1]
-
-
 def test_merging_twice_is_merging_once():
     rng = np.random.RandomState(0)
     logs = logs_of(rng.randint(0, 4, 80), rng.randint(0, 2, 80), rng.randint(0, 2, 80))
+    before = logs.reward.copy()
     once = DistinctViews().fit_transform(logs)
     twice = DistinctViews().fit_transform(once)
     assert twice.row_id == once.row_id
     np.testing.assert_array_equal(twice.reward, once.reward)
+    np.testing.assert_array_equal(logs.reward, before)  # which are left alone
 
 
 def test_group_by_the_name_of_a_column():
@@ -101,13 +92,6 @@ def test_in_front_of_an_evaluator():
     policy = UniformPolicy()
     assert DistinctViews().fit(logs).transform(policy) is policy
     assert clone(DistinctViews("day")).group == "day"
-
-
-def test_logs_are_left_alone():
-    logs = logs_of("aa", "xx", [0, 1])
-    before = logs.reward.copy()
-    DistinctViews().fit_transform(logs)
-    np.testing.assert_array_equal(logs.reward, before)
 
 
 def test_time_that_runs_backwards_within_a_group_warns():

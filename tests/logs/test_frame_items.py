@@ -44,7 +44,7 @@ OF_QUERY = {"q": ["a", "b", "d"], "r": ["c", "d"], "unseen": ["a"]}
 WANT = [[True, True, False, True]] + 2 * [[False, False, True, True]]
 
 
-def test_candidates_by_a_column_of_the_pages(make_frame):
+def test_candidates_by_columns_of_the_pages(make_frame):
     frame = make_frame(LONG)
     rows = [(query, doc) for query, docs in OF_QUERY.items() for doc in docs]
     table = make_frame({"query": [q for q, _ in rows], "doc": [d for _, d in rows]})
@@ -54,6 +54,11 @@ def test_candidates_by_a_column_of_the_pages(make_frame):
         )
         assert_array_equal(logs.candidates, WANT)
         assert_array_equal(logs.item_id[0], list("abcd"))
+    given = {("q", "pc"): ["a", "b"], ("r", "pc"): ["c"], ("r", "phone"): ["b", "c"]}
+    logs = SlateLogs.from_frame(
+        make_frame(LONG), **NAMES, candidates=given, candidates_by=["query", "device"]
+    )
+    assert_array_equal(logs.candidates.sum(axis=1), [2, 1, 2])
 
 
 def test_the_wide_form_needs_no_column_of_the_page(make_frame):
@@ -63,14 +68,11 @@ def test_the_wide_form_needs_no_column_of_the_page(make_frame):
         candidates=OF_QUERY, candidates_by="query",
     )  # fmt: skip
     assert_array_equal(logs.candidates, WANT[:2])
-
-
-def test_several_columns_make_tuples(make_frame):
-    given = {("q", "pc"): ["a", "b"], ("r", "pc"): ["c"], ("r", "phone"): ["b", "c"]}
-    logs = SlateLogs.from_frame(
-        make_frame(LONG), **NAMES, candidates=given, candidates_by=["query", "device"]
-    )
-    assert_array_equal(logs.candidates.sum(axis=1), [2, 1, 2])
+    with pytest.raises(ValueError, match="pass candidates_by='query'"):
+        SlateLogs.from_frame(
+            wide, item=["one"], reward="clicks", context=[], exclude=None,
+            candidates=OF_QUERY,
+        )  # fmt: skip
 
 
 def test_a_series_of_lists_is_a_dict():
@@ -99,39 +101,27 @@ def refused(frame, error=ValueError, **names):
 
 def test_messages_name_the_column(make_frame):
     frame = make_frame(LONG)
-    found = refused(frame, candidates=OF_QUERY)
-    assert "it is missing for page 7" in found
-    assert "keys are values of column 'query': pass candidates_by='query'" in found
-    table = make_frame({"query": ["q", "r"], "doc": ["a", "c"]})
-    assert "pass candidates_by='query'" in refused(frame, candidates=table)
-    part = {"q": ["a", "b"]}
-    found = refused(frame, candidates=part, candidates_by="query")
-    assert "it is missing for query 'r'. Add it, or drop the pages" in found
-    found = refused(frame, candidates={7: ["a", "b"]})
-    assert "missing for page 3. Add it, or drop the pages" in found
-    found = refused(frame, candidates=part, candidates_by="quer")
-    assert "no column of the frame. Did you mean 'query'" in found
-    found = refused(frame, candidates=part, candidates_by="doc")
-    assert "column 'doc' changes within page 7" in found
-    found = refused(frame, TypeError, candidates=["a"], candidates_by="query")
-    assert "needs candidates as a dict or a frame, got list" in found
+    query_a = make_frame({"query": ["q", "r"], "doc": ["a", "c"]})
+    part, by = {"q": ["a", "b"]}, "pass candidates_by='query'"
+    assert "it is missing for page 7" in refused(frame, candidates=OF_QUERY)
+    for given, told in (
+        (OF_QUERY, f"keys are values of column 'query': {by}"),
+        (query_a, by),
+        ({7: ["a", "b"]}, "missing for page 3. Add it, or drop the pages"),
+    ):
+        assert told in refused(frame, candidates=given)
     lists = make_frame({"query": ["q", "r"], "doc": [["a", "b"], ["c"]]})
-    found = refused(frame, TypeError, candidates=lists, candidates_by="query")
-    assert "Give each item of a list a row of its own" in found
     only_q = make_frame({"query": ["q", "q"], "doc": ["a", "b"]})
-    found = refused(frame, candidates=only_q, candidates_by="query")
-    assert "candidates has no row for query 'r' (2 such pages)" in found
-    found = refused(frame, candidates=make_frame({"q": ["q"]}), candidates_by="query")
-    assert "'query' is missing" in found
-
-
-def test_a_wide_frame_is_told_of_the_query(make_frame):
-    wide = make_frame({"one": ["b", "c"], "clicks": [1.0, 0.0], "query": ["q", "r"]})
-    with pytest.raises(ValueError, match="pass candidates_by='query'"):
-        SlateLogs.from_frame(
-            wide, item=["one"], reward="clicks", context=[], exclude=None,
-            candidates=OF_QUERY,
-        )  # fmt: skip
+    for given, by, error, told in (
+        (part, "query", ValueError, "missing for query 'r'. Add it, or drop the pages"),
+        (part, "quer", ValueError, "no column of the frame. Did you mean 'query'"),
+        (part, "doc", ValueError, "column 'doc' changes within page 7"),
+        (["a"], "query", TypeError, "needs candidates as a dict or a frame, got list"),
+        (lists, "query", TypeError, "Give each item of a list a row of its own"),
+        (only_q, "query", ValueError, "has no row for query 'r' (2 such pages)"),
+        (make_frame({"q": ["q"]}), "query", ValueError, "'query' is missing"),
+    ):
+        assert told in refused(frame, error, candidates=given, candidates_by=by)
 
 
 # -- features of items -----------------------------------------------------------------
@@ -151,13 +141,11 @@ OF_WIDE = {"item": ["one"], "slot_reward": ["click"], "context": ["query"]}
 LISTED = {"q": ["a", "b"], "r": ["b", "c"]}
 
 
-def table_of(make_frame, **changed):
-    data = {**TABLE, **changed}
-    data["item"] = data.pop("doc")
-    return make_frame(data)
+def table_of(make_frame, data=TABLE):
+    return make_frame({"item" if name == "doc" else name: data[name] for name in data})
 
 
-def test_features_by_query(make_frame):
+def test_features_by_query_and_device(make_frame):
     logs = SlateLogs.from_frame(
         make_frame(WIDE), **OF_WIDE, candidates=LISTED, candidates_by="query",
         item_features=table_of(make_frame), item_features_by="query",
@@ -170,9 +158,6 @@ def test_features_by_query(make_frame):
     assert_array_equal(
         RankingPolicy("score", 1).deterministic_slates(logs).T, [[1, 2, 1]]
     )
-
-
-def test_features_by_query_and_device(make_frame):
     data = {
         "query": ["q", "q", "r", "q", "q"],
         "device": ["pc", "pc", "pc", "phone", "phone"],
@@ -195,80 +180,69 @@ def test_names_of_features_that_do_not_differ(make_frame):
     given = {"a": [1.0], "c": [2.0]}
     logs = SlateLogs.from_frame(make_frame(WIDE), **OF_WIDE, item_features=given)
     assert logs.item_feature_names is None
-
-
-def test_mistakes(make_frame):
-    def refused(features, error=ValueError, **names):
-        offered = {"candidates": LISTED, "candidates_by": "query"}
-        with pytest.raises(error) as caught:
-            SlateLogs.from_frame(
-                make_frame(WIDE), **OF_WIDE, **offered, item_features=features, **names
-            )
-        return str(caught.value)
-
-    by = {"item_features_by": "query"}
-    found = refused(table_of(make_frame))
-    assert "item_features has two rows for item" in found
-    assert "pass item_features_by='query'" in found
-    texts = make_frame({"item": ["a", "b", "c"], "query": ["q", "q", "r"]})
-    found = refused(texts, TypeError)  # each item once: the column looks like a feature
-    assert "in column 'query'" in found and "pass item_features_by='query'" in found
-    found = refused(make_frame({"item": ["a"], "kind": ["x"]}), TypeError)
-    assert "in column 'kind'" in found and "get_dummies" in found
-    found = refused(table_of(make_frame, doc=["a", "b", "b", "x", "a", "a"]), **by)
-    assert "no row for query 'r' and item 'c' (1 such entries" in found
-    found = refused(table_of(make_frame, doc=["a", "b", "c", "c", "a", "a"]), **by)
-    assert "two rows for query 'r' and item 'c': rows 2 and 3" in found
-    found = refused({"a": [1.0]}, TypeError, **by)
-    assert "needs item_features as a frame" in found
-    found = refused(make_frame({"item": ["a"], "quer": ["q"], "score": [1.0]}), **by)
-    assert "has no column 'query'" in found
-    assert "Did you mean 'quer'" in found
-    found = refused(make_frame({"item": ["a"], "query": ["q"]}), **by)
-    assert "no column of features" in found
-
-
-def test_arrays_of_features_stay_as_they_are(make_frame):
     features = np.arange(4.0).reshape(2, 2)
     logs = SlateLogs.from_frame(make_frame(WIDE), **OF_WIDE, item_features=features)
     assert_array_equal(logs.item_features, features)
     assert logs.item_feature_names is None
 
 
+def test_mistakes(make_frame):
+    offered = {"candidates": LISTED, "candidates_by": "query"}
+    by, pass_by = {"item_features_by": "query"}, "pass item_features_by='query'"
+    # each item once: the column looks like a feature
+    texts = {"item": ["a", "b", "c"], "query": ["q", "q", "r"]}
+    misspelt = {"item": ["a"], "quer": ["q"], "score": [1.0]}
+    twice = {**TABLE, "doc": ["a", "b", "c", "c", "a", "a"]}
+    lacks = {**TABLE, "doc": ["a", "b", "b", "x", "a", "a"]}
+    for given, names, error, *told in (
+        (TABLE, {}, ValueError, "item_features has two rows for item", pass_by),
+        (texts, {}, TypeError, "in column 'query'", pass_by),
+        ({"item": ["a"], "kind": ["x"]}, {}, TypeError, "column 'kind'", "get_dummies"),
+        (lacks, by, ValueError, "no row for query 'r' and item 'c' (1 such entries"),
+        (twice, by, ValueError, "two rows for query 'r' and item 'c': rows 2 and 3"),
+        (None, by, TypeError, "needs item_features as a frame"),
+        (misspelt, by, ValueError, "has no column 'query'", "Did you mean 'quer'"),
+        ({"item": ["a"], "query": ["q"]}, by, ValueError, "no column of features"),
+    ):
+        features = {"a": [1.0]} if given is None else table_of(make_frame, given)
+        with pytest.raises(error) as caught:
+            SlateLogs.from_frame(
+                make_frame(WIDE), **OF_WIDE, **offered, item_features=features, **names
+            )
+        for words in told:
+            assert words in str(caught.value)
+
+
 def test_names_are_checked():
     slates = np.zeros((2, 1)), [[0], [1]], [1.0, 0.0]
-    with pytest.raises(ValueError, match="a different name for each of the 2 columns"):
-        SlateLogs(*slates, item_features=np.eye(2), item_feature_names=["score"])
-    with pytest.raises(ValueError, match="a different name for each of the 2 columns"):
-        SlateLogs(*slates, item_features=np.eye(2), item_feature_names=["a", "a"])
+    for names in (["score"], ["a", "a"]):
+        with pytest.raises(
+            ValueError, match="different name for each of the 2 columns"
+        ):
+            SlateLogs(*slates, item_features=np.eye(2), item_feature_names=names)
 
 
 # -- pages with fewer slots -----------------------------------------------------------
 def all_pages(make_frame):
     """Every page of a uniform logger, once for each time that it is expected."""
     pages = [*permutations("abc", 2)] + 2 * [(item,) for item in "abc"]
-    clicks = {("a", 1): 3.0, ("a", 2): 1.0, ("b", 1): 2.0, ("c", 2): 4.0}
+    worth = {("a", 1): 3.0, ("a", 2): 1.0, ("b", 1): 2.0, ("c", 2): 4.0}
     rows = [
-        (k, j, item) for k, page in enumerate(pages) for j, item in enumerate(page, 1)
+        (k, j, item, worth.get((item, j), 0.0))
+        for k, page in enumerate(pages)
+        for j, item in enumerate(page, 1)
     ]
-    data = dict(
-        zip(("page", "slot", "item"), map(list, zip(*rows, strict=True)), strict=True)
-    )
+    columns = map(list, zip(*rows, strict=True))
     return make_frame(
-        data | {"click": [clicks.get((item, j), 0.0) for _, j, item in rows]}
+        dict(zip(("page", "slot", "item", "click"), columns, strict=True))
     )
 
 
-OF_PAGES = {
-    "round": "page",
-    "slot": "slot",
-    "item": "item",
-    "slot_reward": "click",
-    "context": [],
-}
+OF_PAGES = {name: name for name in ("slot", "item")}
+OF_PAGES |= {"round": "page", "slot_reward": "click", "context": []}
 
 
-def test_a_short_page_had_fewer_slots(make_frame):
+def test_short_pages_had_fewer_slots(make_frame):
     logs = SlateLogs.from_frame(
         all_pages(make_frame), **OF_PAGES, logging_policy=UniformSlatePolicy(2)
     )
@@ -282,21 +256,6 @@ def test_a_short_page_had_fewer_slots(make_frame):
         assert value == pytest.approx((3 + 4) / 2 + 3 / 2), evaluator
     same = PseudoInverse().fit(logs).evaluate(logs.logging_policy)
     assert_allclose(same.round_values, logs.reward)
-
-
-def test_mixtures_of_policies_that_fill_every_slot(make_frame):
-    weights = PlackettLuceSlatePolicy([1.0, 2.0, 3.0], 2)
-    mixture = MixtureSlatePolicy([UniformSlatePolicy(2), weights], [0.5, 0.5])
-    frame = all_pages(make_frame)
-    logs = SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=mixture)
-    assert_array_equal(logs.candidates.any(axis=2), [[1, 1]] * 6 + [[1, 0]] * 6)
-    product = ProductSlatePolicy(np.full((1, 2, 3), 0.3))
-    mixture = MixtureSlatePolicy([UniformSlatePolicy(2), product], [0.5, 0.5])
-    logs = SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=mixture)
-    assert logs.candidates is None
-
-
-def test_policies_leave_slots_empty_that_a_page_lacks(make_frame):
     facts = make_frame({"item": list("abc"), "score": [1.0, 3.0, 2.0]})
     logs = SlateLogs.from_frame(
         all_pages(make_frame), **OF_PAGES, item_features=facts,
@@ -327,9 +286,14 @@ def test_which_pages_are_not_shortened(make_frame):
         frame, **OF_PAGES, logging_policy=policy, candidates=by_slot
     )
     assert logs.candidates is None
-
-
-def test_a_lost_row_is_no_short_page(make_frame):
+    weights = PlackettLuceSlatePolicy([1.0, 2.0, 3.0], 2)
+    mixture = MixtureSlatePolicy([UniformSlatePolicy(2), weights], [0.5, 0.5])
+    logs = SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=mixture)
+    assert_array_equal(logs.candidates.any(axis=2), [[1, 1]] * 6 + [[1, 0]] * 6)
+    product = ProductSlatePolicy(np.full((1, 2, 3), 0.3))
+    mixture = MixtureSlatePolicy([UniformSlatePolicy(2), product], [0.5, 0.5])
+    logs = SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=mixture)
+    assert logs.candidates is None
     frame = make_frame(
         {"page": [1, 1, 2], "slot": [1, 2, 2], "item": list("abc"), "click": [0, 1, 0]}
     )
@@ -391,7 +355,6 @@ def test_a_reward_of_the_page_is_seen(slot_reward, slate, warns):
 @pytest.mark.frames
 def test_from_frame_warns_at_the_line_of_the_user():
     pd = pytest.importorskip("pandas")
-    pytest.importorskip("narwhals")
     page, slot = np.nonzero(SLATE >= 0)
     rows = {"page": page, "slot": slot, "item": SLATE[page, slot]}
     frame = pd.DataFrame({**rows, "bought": BOUGHT[page]})
@@ -401,15 +364,8 @@ def test_from_frame_warns_at_the_line_of_the_user():
     assert record[0].filename == __file__
     logs = SlateLogs.from_frame(frame, reward="bought", **names)
     assert logs.reward.tolist() == BOUGHT.tolist()
-    wide = pd.DataFrame(SLATE, columns=["a", "b", "c"])
-    wide["bought"] = BOUGHT
-    wide["again"] = wide["third"] = wide["bought"]
+    wide = pd.DataFrame(SLATE, columns=["a", "b", "c"]).assign(bought=BOUGHT)
+    wide["again"], wide["third"] = (BOUGHT * (SLATE[:, k] >= 0) for k in (1, 2))
+    names = {"item": list("abc"), "slot_reward": ["bought", "again", "third"]}
     with pytest.warns(LogsWarning, match="the column with the reward of the page"):
-        SlateLogs.from_frame(
-            wide.assign(
-                again=BOUGHT * (SLATE[:, 1] >= 0), third=BOUGHT * (SLATE[:, 2] >= 0)
-            ),
-            item=["a", "b", "c"],
-            slot_reward=["bought", "again", "third"],
-            context=[],
-        )
+        SlateLogs.from_frame(wide, **names, context=[])

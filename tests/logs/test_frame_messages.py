@@ -38,19 +38,14 @@ def test_a_context_is_never_guessed(make_frame):
     names = {**NAMES, "context": None, "logging_proba": None, "columns": ["age"]}
     message = (
         r"Name the columns of the context with context, or the columns to leave out "
-        r"with exclude\. context=\[\] is for logs without features\. "
-        r"Columns that are not used yet: "
-        r"'city', 'mu_a', 'mu_b', 'mu_c'\.$"
+        r"with exclude\. context=\[\] is for logs without features\. Columns that are "
+        r"not used yet: 'city', 'mu_a', 'mu_b', 'mu_c'\.$"
     )
     with pytest.raises(ValueError, match=message):
         BanditLogs.from_frame(make_frame(DATA), **names)
     with pytest.raises(ValueError, match="context and exclude are both given"):
         BanditLogs.from_frame(make_frame(DATA), **NAMES, exclude=["mu_a"])
-
-
-def test_of_many_columns_the_first_are_listed():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({f"x{j}": [0, 1] for j in range(300)})
+    frame = make_frame({f"x{j}": [0, 1] for j in range(300)})
     with pytest.raises(ValueError, match=r"'x101' and 198 more\.$"):
         BanditLogs.from_frame(frame, action="x0", reward="x1")
 
@@ -66,6 +61,13 @@ def test_of_many_columns_the_first_are_listed():
         ({"context": None, "exclude": ["z"]}, ValueError, "column 'z' is not in the"),
         ({"context": None, "exclude": "age"}, TypeError, "exclude must be a list of"),
         ({"context": "age"}, TypeError, r"context must be a list .* Use \['age'\]"),
+        (
+            {"context": ["click"]},
+            ValueError,
+            "column 'click' is the reward, so it cannot",
+        ),
+        ({"context": ["item"]}, ValueError, "column 'item' is the action"),
+        ({"context": ["age", "age"]}, ValueError, "names column 'age' twice"),
         ({"logging_proba": "mu_a"}, TypeError, "logging_proba must be a list"),
         ({"columns": "age"}, TypeError, "columns must be a list of names or a dict"),
         ({"action": None}, ValueError, "needs the name of the action column"),
@@ -92,37 +94,26 @@ def test_missing_values_are_refused_by_column_and_row(make_frame, name):
     message = rf"column '{name}' has a missing value at row 2 \(1 such rows\)"
     with pytest.raises(ValueError, match=message):
         BanditLogs.from_frame(make_frame({**DATA, name: values}), **NAMES)
-
-
-def test_nan_is_refused_by_field_and_row(make_frame):
     data = {**DATA, "p": [0.5, float("nan"), 0.5, 0.25]}
     with pytest.raises(ValueError, match=r"\bp\w*\b.* (missing|nan).* at row 1"):
         BanditLogs.from_frame(make_frame(data), **NAMES)
-
-
-def test_empty_frames_are_refused(make_frame):
     with pytest.raises(ValueError, match="the logs are empty"):
         BanditLogs.from_frame(make_frame(DATA)[:0], **NAMES)
 
 
-@pytest.mark.parametrize("frame", [DATA, np.zeros((4, 3)), None, "logs.csv"], ids=type)
-def test_what_is_no_frame_is_refused(frame):
-    with pytest.raises(TypeError, match="expects a pandas, polars or pyarrow table"):
-        BanditLogs.from_frame(frame, action="item", reward="click")
-
-
-def test_lazy_frames_are_refused():
+def test_what_is_no_frame_is_refused():
+    for frame in (DATA, np.zeros((4, 3)), None, "logs.csv"):
+        with pytest.raises(
+            TypeError, match="expects a pandas, polars or pyarrow table"
+        ):
+            BanditLogs.from_frame(frame, action="item", reward="click")
+    names = pd.MultiIndex.from_tuples([("log", "action"), ("log", "reward")])
+    frame = pd.DataFrame([[0, 1.0]], columns=names)
+    with pytest.raises(ValueError, match=r"have 2 levels \(a pandas MultiIndex\)"):
+        BanditLogs.from_frame(frame, action=names[0], reward=names[1])
     polars = pytest.importorskip("polars")
     with pytest.raises(TypeError, match="got LazyFrame"):
         BanditLogs.from_frame(polars.DataFrame(DATA).lazy(), **NAMES)
-
-
-def test_columns_of_several_levels_are_refused():
-    pandas = pytest.importorskip("pandas")
-    names = pandas.MultiIndex.from_tuples([("log", "action"), ("log", "reward")])
-    frame = pandas.DataFrame([[0, 1.0]], columns=names)
-    with pytest.raises(ValueError, match=r"have 2 levels \(a pandas MultiIndex\)"):
-        BanditLogs.from_frame(frame, action=names[0], reward=names[1])
 
 
 def test_without_narwhals_the_remedy_is_named(monkeypatch):
@@ -137,20 +128,6 @@ def test_without_narwhals_the_remedy_is_named(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(ImportError, match=r"pip install 'skope-ope\[frames\]'"):
         BanditLogs.from_frame(frame, **NAMES)
-
-
-@pytest.mark.frames
-@pytest.mark.parametrize(
-    ("context", "message"),
-    [
-        (["age", "click"], "column 'click' is the reward, so it cannot"),
-        (["age", "item"], "column 'item' is the action"),
-        (["age", "age"], "names column 'age' twice"),
-    ],
-)
-def test_what_was_done_is_no_context(make_frame, context, message):
-    with pytest.raises(ValueError, match=message):
-        BanditLogs.from_frame(make_frame(DATA), **{**NAMES, "context": context})
 
 
 @pytest.mark.few_cases(30)
@@ -182,26 +159,27 @@ def test_values_in_place_of_names(make_frame, field, found, called):
         BanditLogs.from_frame(make_frame(DATA), **{**NAMES, field: found})
 
 
-@pytest.mark.parametrize(
-    ("library", "how"),
-    [
-        ("pandas", r"frame\.assign\(p=\.\.\.\), and pass 'p'"),
-        ("polars", r"frame\.with_columns\(p=\.\.\.\)"),
-    ],
-)
-def test_a_series_and_a_frame_in_place_of_names(library, how):
-    module = pytest.importorskip(library)
-    frame = module.DataFrame(DATA)
-    with pytest.raises(TypeError, match=rf"got a Series\. Add it to the frame: {how}"):
-        BanditLogs.from_frame(frame, **{**NAMES, "propensity": frame["p"]})
-    with pytest.raises(TypeError, match=r"reward must be .*column, got a Series"):
-        BanditLogs.from_frame(frame, **{**NAMES, "reward": frame["click"]})
-    with pytest.raises(TypeError, match=r"context must .*a DataFrame\. Use \['age'\]"):
-        BanditLogs.from_frame(frame, **{**NAMES, "context": frame[["age"]]})
-    with pytest.raises(TypeError, match=r"context must be a list .*, got a Series"):
-        BanditLogs.from_frame(frame, **{**NAMES, "context": frame["p"]})
-    with pytest.raises(TypeError, match=r"extra must be the name .*, got a Series"):
-        BanditLogs.from_frame(frame, **{**NAMES, "columns": {"extra": frame["p"]}})
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_series_and_a_frame_in_place_of_names(library):
+    frame = pytest.importorskip(library).DataFrame(DATA)
+    how = {
+        "pandas": r"assign\(p=\.\.\.\), and pass 'p'",
+        "polars": r"with_columns\(p=\.\.\.",
+    }
+    p = frame["p"]
+    for field, value, told in (
+        (
+            "propensity",
+            p,
+            rf"got a Series\. Add it to the frame: frame\.{how[library]}",
+        ),
+        ("reward", frame["click"], r"reward must be .*column, got a Series"),
+        ("context", frame[["age"]], r"context must .*a DataFrame\. Use \['age'\]"),
+        ("context", p, r"context must be a list .*, got a Series"),
+        ("columns", {"extra": p}, r"extra must be the name .*, got a Series"),
+    ):
+        with pytest.raises(TypeError, match=told):
+            BanditLogs.from_frame(frame, **{**NAMES, field: value})
 
 
 # -- probabilities in one column, or in an array, where columns are wanted -----------
@@ -252,7 +230,7 @@ def test_the_code_in_the_message_works(library, width):
 
 
 def test_an_array_becomes_columns():
-    frame = frame_of("pandas")
+    frame = frame_of("pandas").assign(p=1.0)
     text = told(frame, logging_proba=np.full((3, 2), 0.5))
     assert "got an array. Make a column of each of its entries: frame[[" in text
     scope = {"frame": frame, "values": np.full((3, 2), 0.5)}
@@ -262,28 +240,19 @@ def test_an_array_becomes_columns():
     assert logs.propensity.tolist() == [0.5] * 3
     text = told(frame, logger="item", logger_proba=np.full((3, 2), 0.5))
     assert "Pass these names, in the order of the sorted loggers." in text
-
-
-def test_the_name_of_one_column_of_numbers_is_listed():
-    frame = frame_of("pandas").assign(p=1.0)
-    assert "Use ['p']" in told(frame, logging_proba="p")
-    assert "Use ['q']" in told(frame, logging_proba="q")
+    for name in ("p", "q"):  # of one column of numbers, or of none
+        assert f"Use ['{name}']" in told(frame, logging_proba=name)
 
 
 # -- other remedies --------------------------------------------------------------------
 PROBA = np.array([[0.3333, 0.6668], [0.5, 0.5]])
 
 
-def test_arrays_are_told_in_their_words():
+def test_arrays_and_frames_are_told_in_their_words():
     with pytest.raises(ValueError, match=r"logging_proba / logging_proba\.sum\(axis=1"):
         BanditLogs(np.empty((2, 0)), [0, 1], [0, 1], logging_proba=PROBA)
-
-
-def test_frames_are_told_in_theirs():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"a": [0, 1], "r": [0, 1], "p": PROBA[:, 0]})
     names = ["p", "q"]
-    frame["q"] = PROBA[:, 1]
+    frame = pd.DataFrame({"a": [0, 1], "r": [0, 1], "p": PROBA[:, 0], "q": PROBA[:, 1]})
     roles = {"action": "a", "reward": "r", "context": [], "logging_proba": names}
     with pytest.raises(ValueError, match=r"row 0 .*axis=0\)\.$") as told:
         BanditLogs.from_frame(frame, **roles)
@@ -306,30 +275,21 @@ def test_times_that_are_texts_are_read_by_the_code_in_the_message(library):
     start = {
         "pandas": r"In pandas, (.*?) reads texts",
         "polars": r"in polars, (.*?)\.$",
-    }[library]
-    code = re.search(start, str(told.value))[1]
+    }
+    code = re.search(start[library], str(told.value))[1]
     scope = {"frame": frame, "column": "ts", "pd": module}
-    if library == "polars":
-        code = f"frame = {code}"
-    exec(code, scope)
+    exec(f"frame = {code}" if library == "polars" else code, scope)
     logs = BanditLogs.from_frame(scope["frame"], **roles)
     assert logs.timestamp[1] - logs.timestamp[0] == np.timedelta64(1, "s")
 
 
 # -- models that cannot take texts or gaps ---------------------------------------------
 RNG = np.random.RandomState(0)
-FRAME = pd.DataFrame(
-    {
-        "device": np.tile(["desktop", "phone"], 30),
-        "hour": RNG.randint(24, size=60),
-        "item": RNG.choice(["a", "b"], size=60),
-        "click": RNG.randint(2, size=60),
-        "p": 0.5,
-    }
-)
-LOGS = BanditLogs.from_frame(
-    FRAME, action="item", reward="click", propensity="p", context=["device", "hour"]
-)
+FRAME = {"device": np.tile(["desktop", "phone"], 30), "hour": RNG.randint(24, size=60)}
+FRAME |= {"item": RNG.choice(["a", "b"], size=60), "click": RNG.randint(2, size=60)}
+FRAME = pd.DataFrame(FRAME | {"p": 0.5})
+OF_FRAME = {"action": "item", "reward": "click", "propensity": "p"}
+LOGS = BanditLogs.from_frame(FRAME, **OF_FRAME, context=["device", "hour"])
 
 
 def choosing(model):
@@ -371,9 +331,7 @@ def test_what_the_note_says_works():
 
 def test_a_category_that_a_fold_does_not_hold():
     frame = FRAME.assign(device=["rare", *FRAME["device"][1:]])
-    logs = BanditLogs.from_frame(
-        frame, action="item", reward="click", propensity="p", context=["device"]
-    )
+    logs = BanditLogs.from_frame(frame, **OF_FRAME, context=["device"])
     columns = make_column_transformer((OneHotEncoder(), ["device"]))
     with pytest.raises(ValueError, match="unknown categories") as info:
         DirectMethod().fit(logs, make_pipeline(columns, Ridge())).score(UniformPolicy())

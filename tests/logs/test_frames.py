@@ -16,6 +16,7 @@ pytestmark = pytest.mark.frames
 nw = pytest.importorskip("narwhals.stable.v2")
 
 DAYS = [datetime.datetime(2020, 1, day) for day in (1, 2, 3, 4)]
+MU = {"mu_a": [0.25] * 4, "mu_b": [0.5] * 4, "mu_c": [0.25] * 4}
 DATA = {
     "age": [31, 54, 22, 40],
     "city": ["Paris", "Rome", "Paris", "Lyon"],
@@ -25,29 +26,22 @@ DATA = {
     "t": DAYS,
     "user": [1, 1, 2, 2],
     "weight": [1.0, 2.0, 1.0, 1.0],
-    "mu_a": [0.25, 0.25, 0.25, 0.25],
-    "mu_b": [0.5, 0.5, 0.5, 0.5],
-    "mu_c": [0.25, 0.25, 0.25, 0.25],
+    **MU,
     "server": ["x", "y", "x", "y"],
 }
-NAMES = {
+OF_FIELD = {
     "action": "item",
     "reward": "click",
     "propensity": "p",
-    "context": ["age", "city"],
     "timestamp": "t",
     "group": "user",
     "sample_weight": "weight",
     "logger": "server",
-    "logging_proba": ["mu_a", "mu_b", "mu_c"],
 }
+NAMES = OF_FIELD | {"context": ["age", "city"], "logging_proba": [*MU]}
 # kind of frame: library and what makes it from a dict
-KINDS = FRAMES | {
-    "pandas, odd index": (
-        "pandas",
-        lambda lib, data: lib.DataFrame(data, index=[7, 7, 0, 1]),
-    )
-}
+ODD = {"index": [7, 7, 0, 1]}
+KINDS = FRAMES | {"odd index": ("pandas", lambda lib, data: lib.DataFrame(data, **ODD))}
 
 
 @pytest.fixture(params=KINDS)
@@ -55,12 +49,7 @@ def make_frame(request):
     """Function that makes a frame of one library from a dict of lists."""
     library, make = KINDS[request.param]
     module = pytest.importorskip(library)
-
-    def make_one(data=DATA):
-        return make(module, data)
-
-    make_one.library = library
-    return make_one
+    return lambda data=DATA: make(module, data)
 
 
 def column_of(frame, name):
@@ -74,57 +63,39 @@ def same(left, right):
 
 
 def test_every_field_comes_from_its_column(make_frame):
-    logs = BanditLogs.from_frame(
-        make_frame(), **NAMES, columns=["mu_a"], reward_range=(0, 1)
-    )
+    frame = make_frame()
+    logs = BanditLogs.from_frame(frame, **NAMES, columns=["mu_a"], reward_range=(0, 1))
     assert logs.actions.tolist() == ["a", "b", "c"]
-    assert_array_equal(logs.action, DATA["item"])
-    assert_array_equal(logs.reward, DATA["click"])
-    assert_array_equal(logs.propensity, DATA["p"])
+    for field, name in OF_FIELD.items():
+        if field != "timestamp":
+            assert_array_equal(getattr(logs, field), DATA[name])
     assert_array_equal(logs.timestamp, np.array(DAYS, dtype="M8[us]"))
-    assert_array_equal(logs.group, DATA["user"])
-    assert_array_equal(logs.sample_weight, DATA["weight"])
-    assert_array_equal(logs.logger, DATA["server"])
     assert_array_equal(logs.logging_proba, [[0.25, 0.5, 0.25]] * 4)
     assert_array_equal(logs.columns["mu_a"], DATA["mu_a"])
     assert logs.reward_range == (0, 1)
-
-
-@pytest.mark.parametrize("value", [1 / 3, 1, np.float32(0.5), Fraction(1, 3)])
-def test_a_trial_has_one_propensity(make_frame, value):
-    names = {**NAMES, "propensity": value, "logging_proba": None}
-    logs = BanditLogs.from_frame(make_frame(), **names)
-    assert logs.propensity.dtype == float
-    assert_array_equal(logs.propensity, [float(value)] * 4)
-
-
-def test_a_number_that_names_a_column_is_that_column():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame([[0, 0.25, 1], [1, 0.75, 0]])
-    logs = BanditLogs.from_frame(frame, action=0, reward=2, propensity=1)
-    assert_array_equal(logs.propensity, [0.25, 0.75])
-
-
-@pytest.mark.parametrize("value", [0, 0.0, -0.5, 1.5, 7, float("nan"), float("inf")])
-def test_other_numbers_are_no_propensity(make_frame, value):
-    message = r"neither a column of the frame nor a number in \(0, 1\]"
-    with pytest.raises(ValueError, match=f"propensity {value!r} is {message}"):
-        BanditLogs.from_frame(make_frame(), **{**NAMES, "propensity": value})
-
-
-def test_a_column_of_booleans_is_no_propensity(make_frame):
-    frame = make_frame({**DATA, "p": [True] * 4})
-    with pytest.raises(TypeError, match="propensity holds booleans"):
-        BanditLogs.from_frame(frame, **{**NAMES, "propensity": "p"})
-
-
-def test_the_context_stays_a_frame_of_its_library(make_frame):
-    frame = make_frame()
-    logs = BanditLogs.from_frame(frame, **NAMES)
     assert type(logs.context) is type(frame)
     assert logs.shape == (4, 2)
     for name in ("age", "city"):
         assert_array_equal(column_of(logs.context, name), DATA[name])
+    logs.to_frame()
+    assert same(frame, make_frame())  # it is left as it was
+    assert logs[:0].context.shape == (0, 2)
+    assert logs[:0].to_frame().shape == (0, 13)
+
+
+def test_a_trial_has_one_propensity(make_frame):
+    names = {**NAMES, "logging_proba": None}
+    for value in (1 / 3, 1, np.float32(0.5), Fraction(1, 3)):
+        logs = BanditLogs.from_frame(make_frame(), **names | {"propensity": value})
+        assert logs.propensity.dtype == float
+        assert_array_equal(logs.propensity, [float(value)] * 4)
+    message = r"neither a column of the frame nor a number in \(0, 1\]"
+    for value in (0, 0.0, -0.5, 1.5, 7, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=f"propensity {value!r} is {message}"):
+            BanditLogs.from_frame(make_frame(), **{**NAMES, "propensity": value})
+    frame = make_frame({**DATA, "p": [True] * 4})
+    with pytest.raises(TypeError, match="propensity holds booleans"):
+        BanditLogs.from_frame(frame, **NAMES)
 
 
 def columns_of(logs):
@@ -137,14 +108,9 @@ def test_the_context_may_be_named_by_what_does_not_belong_there(make_frame):
     assert columns_of(logs) == ["city", "mu_a", "mu_c"]
     logs = BanditLogs.from_frame(make_frame(), **names, exclude=[])
     assert columns_of(logs) == ["city", "mu_a", "mu_b", "mu_c"]
-
-
-def test_where_all_columns_have_a_meaning_nothing_is_to_be_said(make_frame):
-    data = {name: DATA[name] for name in ("item", "click", "p")}
-    logs = BanditLogs.from_frame(
-        make_frame(data), action="item", reward="click", propensity="p"
-    )
-    assert logs.shape == (4, 0)
+    # where all columns have a meaning nothing is to be said
+    frame = make_frame({name: DATA[name] for name in ("item", "click")})
+    assert BanditLogs.from_frame(frame, action="item", reward="click").shape == (4, 0)
 
 
 def test_outcomes_of_a_real_trial_stay_out(data_dir):
@@ -161,12 +127,15 @@ def test_outcomes_of_a_real_trial_stay_out(data_dir):
 
 
 def test_probabilities_of_all_loggers_have_a_column_each(make_frame):
-    data = {name: DATA[name] for name in ("age", "item", "click", "server")}
     proba = {"under_x": [0.25, 0.4, 0.3, 0.2], "under_y": [0.5, 0.7, 0.6, 0.1]}
-    names = {"action": "item", "reward": "click", "logger": "server"}
-    logs = BanditLogs.from_frame(
-        make_frame({**data, **proba}), **names, context=["age"], logger_proba=[*proba]
-    )
+    names = {
+        "action": "item",
+        "reward": "click",
+        "logger": "server",
+        "context": ["age"],
+    }
+    frame = make_frame({**DATA, **proba})
+    logs = BanditLogs.from_frame(frame, **names, logger_proba=[*proba])
     assert logs.shape == (4, 1)
     assert_array_equal(logs.logger_proba, np.column_stack([*proba.values()]))
     assert_array_equal(logs.propensity, [0.25, 0.7, 0.3, 0.1])  # of who acted
@@ -176,28 +145,17 @@ def test_probabilities_of_all_loggers_have_a_column_each(make_frame):
         BanditLogs.from_frame(make_frame(), **names, logger_proba="p")
 
 
-def test_the_frame_is_left_as_it_was(make_frame):
-    frame = make_frame()
-    logs = BanditLogs.from_frame(frame, **NAMES)
-    logs.to_frame()
-    assert same(frame, make_frame())
-
-
 def test_logs_do_not_follow_what_the_user_writes_later():
     pandas = pytest.importorskip("pandas")
     if int(pandas.__version__.split(".")[0]) < 3:
         pytest.skip("copy-on-write came with pandas 3")
     frame = pandas.DataFrame(DATA)
     logs = BanditLogs.from_frame(frame, **NAMES)
-    frame.loc[:, "age"] = 0
-    frame.loc[:, "click"] = 9
-    assert logs.context["age"].tolist() == DATA["age"]
-    assert logs.reward.tolist() == DATA["click"]
-    out = logs.to_frame()
-    out.loc[:, "age"] = 0
-    out.loc[:, "reward"] = 9
-    assert logs.context["age"].tolist() == DATA["age"]
-    assert logs.reward.tolist() == DATA["click"]
+    for written, reward in ((frame, "click"), (logs.to_frame(), "reward")):
+        written.loc[:, "age"] = 0
+        written.loc[:, reward] = 9
+        assert logs.context["age"].tolist() == DATA["age"]
+        assert logs.reward.tolist() == DATA["click"]
 
 
 def test_round_trip(make_frame):
@@ -206,13 +164,10 @@ def test_round_trip(make_frame):
     )
     frame = logs.to_frame()
     assert type(frame) is type(logs.context)
-    again = BanditLogs.from_frame(
-        frame,
-        context=["age", "city"],
-        logging_proba=[f"logging_proba_{label}" for label in "abc"],
-        columns=["pi_0", "pi_1", "pi_2", "score"],
-        **{name: name for name in NAMES if name not in ("context", "logging_proba")},
-    )
+    names = {name: name for name in OF_FIELD} | {"context": ["age", "city"]}
+    names["logging_proba"] = [f"logging_proba_{label}" for label in "abc"]
+    columns = ["pi_0", "pi_1", "pi_2", "score"]
+    again = BanditLogs.from_frame(frame, **names, columns=columns)
     for name in logs._row_fields:
         if name != "context" and getattr(logs, name) is not None:
             assert_array_equal(getattr(again, name), getattr(logs, name))
@@ -228,13 +183,6 @@ def test_a_frame_of_another_library(make_frame, backend):
     assert isinstance(frame, module.Table if backend == "pyarrow" else module.DataFrame)
     for name, source in (("age", "age"), ("city", "city"), ("action", "item")):
         assert_array_equal(column_of(frame, name), DATA[source])
-
-
-def test_the_context_keeps_its_types():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(DATA).astype({"city": "category", "age": "Int16"})
-    out = BanditLogs.from_frame(frame, **NAMES).to_frame()
-    assert out[["age", "city"]].dtypes.equals(frame[["age", "city"]].dtypes)
 
 
 @pytest.mark.parametrize("backend", [None, "pandas", "polars", "pyarrow"])
@@ -261,38 +209,41 @@ def test_frames_from_arrays(backend, container):
     assert_array_equal(column_of(frame, "deep_2"), [2, 6, 10, 14])
 
 
-def test_an_empty_slice_as_frame(make_frame):
-    empty = BanditLogs.from_frame(make_frame(), **NAMES)[:0]
-    assert empty.context.shape == (0, 2)
-    assert empty.to_frame().shape == (0, 12)
-
-
 def test_names_are_never_given_twice(make_frame):
-    data = {**DATA, "reward": DATA["age"]}
-    logs = BanditLogs.from_frame(
-        make_frame(data), **{**NAMES, "context": ["age", "reward"]}
-    )
+    frame = make_frame({**DATA, "reward": DATA["age"]})
+    logs = BanditLogs.from_frame(frame, **{**NAMES, "context": ["age", "reward"]})
     for backend in (None, "pandas", "polars"):
         with pytest.raises(ValueError, match="already has a column 'reward'"):
             logs.to_frame(backend)
-    array_logs = BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1])
-    with pytest.raises(ValueError, match="already has a column 'context_0'"):
-        array_logs.with_columns(context_0=[1, 2]).to_frame()
-    with pytest.raises(ValueError, match="already has a column 'pi_0'"):
-        array_logs.with_columns(pi_0=[1, 2], pi=np.ones((2, 2))).to_frame()
-
-
-def test_other_backends_are_refused():
+    logs = BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1])
+    wide = {"pi_0": [1, 2], "pi": np.ones((2, 2))}
+    for name, columns in (("context_0", {"context_0": [1, 2]}), ("pi_0", wide)):
+        with pytest.raises(ValueError, match=f"already has a column '{name}'"):
+            logs.with_columns(**columns).to_frame()
     with pytest.raises(ValueError, match=r"backend must be one of .* got 'modin'"):
-        BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1]).to_frame("modin")
+        logs.to_frame("modin")
 
 
-def test_columns_of_pandas_may_be_called_by_numbers():
+def test_names_and_types_of_pandas():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({3: [0, 1, 0], 1: [0.0, 1, 2], 0: [1, 1, 0]})
     logs = BanditLogs.from_frame(frame, action=3, reward=0, context=[1])
     assert logs.context.columns.tolist() == [1]
     assert logs.to_frame().columns.tolist() == [1, "action", "reward"]
+    frame = pandas.DataFrame([[0, 0.25, 1], [1, 0.75, 0]])
+    logs = BanditLogs.from_frame(frame, action=0, reward=2, propensity=1)
+    assert_array_equal(logs.propensity, [0.25, 0.75])  # a name, not a number
+    frame = pandas.DataFrame(DATA).astype({"city": "category", "age": "Int16"})
+    out = BanditLogs.from_frame(frame, **NAMES).to_frame()
+    assert out[["age", "city"]].dtypes.equals(frame[["age", "city"]].dtypes)
+    logs = BanditLogs.from_frame(frame, **{**NAMES, "context": frame.columns[:1]})
+    assert list(logs.context.columns) == ["age"]
+    # added columns follow the rows, not the index
+    frame = pandas.DataFrame({"a": [1, 2, 3]}, index=[2, 0, 0])
+    out = BanditLogs(frame, [0, 1, 0], [10, 20, 30]).to_frame()
+    assert out["reward"].tolist() == [10, 20, 30]
+    assert out.index.tolist() == [2, 0, 0]
+    assert frame.columns.tolist() == ["a"]
 
 
 def test_times_with_a_zone_are_told_in_utc(make_frame):
@@ -301,14 +252,6 @@ def test_times_with_a_zone_are_told_in_utc(make_frame):
     logs = BanditLogs.from_frame(make_frame({**DATA, "t": days}), **NAMES)
     utc = np.array(DAYS, dtype="M8[us]") - np.timedelta64(1, "h")
     assert_array_equal(logs.timestamp, utc)
-
-
-def test_added_columns_follow_the_rows_not_the_index():
-    frame = pytest.importorskip("pandas").DataFrame({"a": [1, 2, 3]}, index=[2, 0, 0])
-    out = BanditLogs(frame, [0, 1, 0], [10, 20, 30]).to_frame()
-    assert out["reward"].tolist() == [10, 20, 30]
-    assert out.index.tolist() == [2, 0, 0]
-    assert frame.columns.tolist() == ["a"]
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
@@ -320,12 +263,6 @@ def test_parts_of_groups_are_columns(library):
     names = ["group_0", "group_1"]
     parts = frame[names] if library == "pandas" else frame.select(names)
     assert logs.replace(group=parts).group.tolist() == group
-
-
-def test_an_index_names_columns():
-    frame = pytest.importorskip("pandas").DataFrame(DATA)
-    logs = BanditLogs.from_frame(frame, **{**NAMES, "context": frame.columns[:1]})
-    assert list(logs.context.columns) == ["age"]
 
 
 @pytest.mark.parametrize("dtype", [None, "object", "category", "string", "boolean"])

@@ -48,18 +48,23 @@ LABELS = {
     "texts": np.array([f"user-{i}" for i in RNG.integers(0, 300, 2000)]),
     "tuples": [(int(i), "x") for i in RNG.integers(0, 300, 2000)],
 }
-KINDS = pytest.mark.parametrize("kind", LABELS)
 
 
-@KINDS
-def test_folds_are_about_equally_large(kind):
-    logs = logs_of(LABELS[kind])
+@pytest.mark.parametrize("kind", LABELS)
+def test_folds_are_about_equally_large_and_of_each_row_alone(kind):
+    logs, cv = logs_of(LABELS[kind]), HashKFold(3)
     for random_state in (None, 1, 2):
         fold = folds_of(HashKFold(5, random_state), logs)
         assert logs.n_groups > 290
         counts = [logs[fold == k].n_groups for k in range(5)]
         assert sum(counts) == logs.n_groups  # no group lies in two folds
         assert 35 < min(counts) <= max(counts) < 85
+    fold = cv.fold_of(logs)
+    assert_array_equal(fold, folds_of(cv, logs))
+    rows = RNG.permutation(len(logs))[:700]
+    assert_array_equal(cv.fold_of(logs[rows]), fold[rows])
+    assert_array_equal(cv.fold_of(logs[rows].context, logs[rows].group), fold[rows])
+    assert cv.fold_of(logs[:0]).tolist() == []
 
 
 def test_rows_without_groups_keep_their_folds_too():
@@ -68,23 +73,15 @@ def test_rows_without_groups_keep_their_folds_too():
     assert np.bincount(fold).min() > 90
     rows = RNG.integers(0, 600, 300)  # some rows twice: they stay together
     assert_array_equal(folds_of(HashKFold(), logs[rows]), fold[rows])
-    assert_array_equal(folds_of(HashKFold(), np.zeros((600, 2))), fold)
-
-
-def test_slates_are_split_likewise():
-    group = RNG.integers(0, 40, 100)
-    slates = SlateLogs(np.zeros((100, 1)), [[0, 1]] * 100, np.ones(100), group=group)
-    assert_array_equal(
-        folds_of(HashKFold(2), slates), folds_of(HashKFold(2), logs_of(group))
-    )
-
-
-def test_groups_that_are_passed_come_first():
-    logs = logs_of(np.arange(100))
-    groups = [f"g{i // 5}" for i in range(100)]
-    fold = folds_of(HashKFold(2), logs, groups)
+    X = np.zeros((600, 2))
+    assert_array_equal(folds_of(HashKFold(), X), fold)
+    # groups that are passed come first, and slates are split likewise
+    groups = [f"g{i // 5}" for i in range(600)]
+    fold = folds_of(HashKFold(2), logs_of(np.arange(600)), groups)
     assert_array_equal(fold, np.repeat(fold[::5], 5))
-    assert_array_equal(fold, folds_of(HashKFold(2), np.zeros((100, 1)), groups))
+    assert_array_equal(fold, folds_of(HashKFold(2), X, groups))
+    slates = SlateLogs(X, [[0, 1]] * 600, np.ones(600), group=groups)
+    assert_array_equal(fold, folds_of(HashKFold(2), slates))
 
 
 def test_a_seed_assigns_the_groups_anew():
@@ -102,50 +99,30 @@ def test_a_seed_assigns_the_groups_anew():
 
 def test_integers_follow_the_documented_arithmetic():
     groups, prime = np.arange(-50, 50), 2**31 - 1
-    expected = [
-        (g % prime) * pow(48271, 3 + 3, prime) % prime % 4 for g in groups.tolist()
-    ]
+    factor = pow(48271, 3 + 3, prime)
+    expected = [g % prime * factor % prime % 4 for g in groups.tolist()]
     assert_array_equal(folds_of(HashKFold(4, 3), np.zeros((100, 1)), groups), expected)
+    cv = HashKFold(7, random_state=2)
+    assert repr(cv) == "HashKFold(n_splits=7, random_state=2)"
+    assert clone(cv).get_n_splits() == cv.get_n_splits(np.zeros(3)) == 7
 
 
 @pytest.mark.filterwarnings("ignore:scores of .* rest on few effective rounds")
 @pytest.mark.parametrize("routing", [False, True])
 def test_searches_and_evaluators_take_it(routing):
-    logs = make_bandit_logs(600, random_state=0)
-    logs = logs.replace(group=np.arange(600) // 6)
+    logs = make_bandit_logs(600, random_state=0).replace(group=np.arange(600) // 6)
     cv = HashKFold(3, random_state=1)
     with config_context(enable_metadata_routing=routing):
         given = {"scoring": lambda e, X, y=None: 0.0, "cv": cv, "params": {}}
-        found = cross_validate(IPS(), logs, **given)
-        assert len(found["test_score"]) == 3
-        search = GridSearchCV(
-            ClassifierPolicy(LogisticRegression()),
-            {"epsilon": [0.1, 0.5]},
-            scoring=PolicyScorer(IPS()),
-            cv=cv,
-        ).fit(logs)
-        assert search.n_splits_ == 3
-    evaluator = DoublyRobust(reward_model=Ridge(), cv=cv).fit(logs)
-    parts = list(cv.split(logs))
-    again = DoublyRobust(reward_model=Ridge(), cv=parts).fit(logs)
-    assert evaluator.score(UniformPolicy()) == again.score(UniformPolicy())
-
-
-@KINDS
-def test_the_fold_of_a_row_needs_no_other_row(kind):
-    logs, cv = logs_of(LABELS[kind]), HashKFold(3)
-    fold = cv.fold_of(logs)
-    assert_array_equal(fold, folds_of(cv, logs))
-    rows = RNG.permutation(len(logs))[:700]
-    assert_array_equal(cv.fold_of(logs[rows]), fold[rows])
-    assert_array_equal(cv.fold_of(logs[rows].context, logs[rows].group), fold[rows])
-    assert cv.fold_of(logs[:0]).tolist() == []
-
-
-def test_it_is_shown_and_cloned_with_its_parameters():
-    cv = HashKFold(7, random_state=2)
-    assert repr(cv) == "HashKFold(n_splits=7, random_state=2)"
-    assert clone(cv).get_n_splits() == cv.get_n_splits(np.zeros(3)) == 7
+        assert len(cross_validate(IPS(), logs, **given)["test_score"]) == 3
+        policy, grid = ClassifierPolicy(LogisticRegression()), {"epsilon": [0.1, 0.5]}
+        search = GridSearchCV(policy, grid, scoring=PolicyScorer(IPS()), cv=cv)
+        assert search.fit(logs).n_splits_ == 3
+    score, again = (
+        DoublyRobust(reward_model=Ridge(), cv=one).fit(logs).score(UniformPolicy())
+        for one in (cv, list(cv.split(logs)))
+    )
+    assert score == again
 
 
 @pytest.mark.parametrize(

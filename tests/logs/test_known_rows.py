@@ -60,22 +60,19 @@ def found(logs, known):
     return rows
 
 
-@pytest.mark.parametrize("dense", ["parts", "order", "copies", "one"])
-def test_any_rows_in_any_order(dense):
-    rows = {
-        "parts": ROWS[100:250],
-        "order": RNG.permutation(N),
-        "copies": RNG.randint(N, size=N),
-        "one": ROWS[7:9],
-    }[dense]
-    assert_array_equal(found(logs_of(rows), logs_of()), rows)
-
-
-def test_known_and_new_rows_together():
-    new = RNG.normal(size=(N, 3))
-    both = np.concatenate([X[:50], new]), np.append(ACTION[:50], ACTION)
+def test_any_rows_in_any_order():
+    known = logs_of()
+    before = pickle.dumps(known)
+    copies = RNG.randint(N, size=N)
+    for rows in (ROWS[100:250], RNG.permutation(N), copies, ROWS[7:9]):
+        assert_array_equal(found(logs_of(rows), known), rows)
+    assert pickle.dumps(known) == before
+    both = (
+        np.concatenate([X[:50], RNG.normal(size=(N, 3))]),
+        np.append(ACTION[:50], ACTION),
+    )
     other = BanditLogs(*both, np.ones(N + 50), actions=[0, 1, 2])
-    assert_array_equal(found(other, logs_of()), np.append(ROWS[:50], np.full(N, -1)))
+    assert_array_equal(found(other, known), np.append(ROWS[:50], np.full(N, -1)))
 
 
 def test_propensities_rewards_and_the_order_of_actions_do_not_matter():
@@ -120,23 +117,20 @@ def test_ids_tell_where_the_origin_is_the_same():
 
 def test_time_group_and_reward_tell_apart_what_context_and_action_do_not():
     few = np.zeros((N, 1))
+    pairs = np.array([(i // 20, i % 20) for i in ROWS]).astype(object)
     for fields in (
         {"timestamp": ROWS * 0.5},
         {"timestamp": np.datetime64("2020-01-01") + ROWS},
-        {"group": [f"user {i}" for i in ROWS]},
-        {"group": [(i // 20, i % 20) for i in ROWS]},
+        {"group": np.array([f"user {i}" for i in ROWS])},
+        {"group": pairs},
     ):
-        fields = {name: np.array(v) for name, v in fields.items()}
-        if "group" in fields and fields["group"].ndim == 2:
-            fields["group"] = fields["group"].astype(object)
         known = logs_of(context=few, **fields)
         assert known._content.fields == tuple(fields)
         assert_array_equal(found(logs_of(context=few, **fields), known), ROWS)
         assert (found(logs_of(context=few), known) < 0).all()  # it is not told
-    spent = RNG.gamma(1.0, size=N)
+    spent, anew = RNG.gamma(1.0, size=(2, N))
     known = logs_of(context=few, reward=spent)
     assert_array_equal(found(logs_of(context=few, reward=spent), known), ROWS)
-    anew = RNG.gamma(1.0, size=N)
     assert (found(logs_of(context=few, reward=anew), known) < 0).all()
     assert logs_of(timestamp=ROWS)._content.fields == ()  # no more than needed
 
@@ -170,11 +164,9 @@ def test_new_rounds_of_the_same_discrete_world_are_other_rounds():
     # fitted rows that chance has made distinct: 6,000 contents, most are rare
     rng = np.random.RandomState(1)
 
-    def draw(n_rounds):
-        cells = np.minimum(rng.geometric(1 / 700, size=n_rounds), 2000)
-        return BanditLogs(
-            cells[:, None], rng.randint(3, size=n_rounds), np.ones(n_rounds)
-        )
+    def draw(n):
+        cells = np.minimum(rng.geometric(1 / 700, size=n), 2000)
+        return BanditLogs(cells[:, None], rng.randint(3, size=n), np.ones(n))
 
     trusted = accused = 0
     for _ in range(300):
@@ -204,22 +196,17 @@ def test_parts_of_hillstrom_are_other_rounds(data_dir):
 
 def test_a_log_that_was_built_anew_gives_the_same_numbers():
     rng = np.random.RandomState(0)
-    x = rng.normal(size=(600, 4))
-    action = rng.randint(3, size=600)
+    x, action = rng.normal(size=(600, 4)), rng.randint(3, size=600)
     reward = x[np.arange(600), action] + rng.normal(size=600)
-    first, second = (
-        BanditLogs(x, action, reward, np.full(600, 1 / 3)) for _ in range(2)
-    )
-    policy = UniformPolicy()
+    first, second = (BanditLogs(x, action, reward, 1 / 3) for _ in range(2))
     model = DecisionTreeRegressor(random_state=0)
     for evaluator in (
         DoublyRobust(reward_model=model),
         DoublyRobust(),
         DRns(reward_model=model, random_state=0),
-        DRns(random_state=0),
     ):
         fitted = evaluator.fit(first)
-        own, again = fitted.evaluate(policy), fitted.evaluate(policy, second)
+        own, again = (fitted.evaluate(UniformPolicy(), one) for one in (None, second))
         assert again.value == own.value
         assert again.standard_error == own.standard_error
     estimator = PropensityEstimator().fit(first)
@@ -230,37 +217,23 @@ def test_a_log_that_was_built_anew_gives_the_same_numbers():
 
 def test_slates():
     logs = make_slate_logs(N, random_state=0)
-
-    def again(rows=ROWS, **fields):
-        return SlateLogs(
-            logs.context[rows],
-            logs.slate[rows],
-            logs.reward[rows],
-            n_candidates=logs.n_candidates,
-            **fields,
-        )
-
-    assert_array_equal(found(again(ROWS[::-3]), logs), ROWS[::-3])
+    rows, n = ROWS[::-3], logs.n_candidates
+    again = SlateLogs(
+        logs.context[rows], logs.slate[rows], logs.reward[rows], n_candidates=n
+    )
+    assert_array_equal(found(again, logs), rows)
     assert (found(make_slate_logs(N, random_state=1), logs) < 0).all()
-    # pages without context: the slates tell them apart, and what is shown in them
+
+    def pages(slate, **fields):  # without context
+        return SlateLogs(np.zeros((N, 0)), slate, REWARD, **fields)
+
+    # the slates tell them apart, and what is shown in them
     slate = RNG.rand(N, 50).argsort(axis=1)[:, :4]
-    item = np.array([f"item {i}" for i in range(50)])
-    pages = [SlateLogs(np.zeros((N, 0)), slate, REWARD) for _ in range(2)]
-    assert_array_equal(found(*pages), ROWS)
-    labels = np.broadcast_to(item, (N, 50))
-    other = [SlateLogs(np.zeros((N, 0)), slate, REWARD, item_id=labels)]
-    moved = SlateLogs(np.zeros((N, 0)), 49 - slate, REWARD, item_id=labels[:, ::-1])
-    assert_array_equal(found(moved, other[0]), ROWS)
-    short = np.where(slate < 2, -1, slate)
-    pages = [SlateLogs(np.zeros((N, 0)), short, REWARD) for _ in range(2)]
-    assert_array_equal(found(*pages), ROWS)
-
-
-def test_what_was_asked_of_logs_changes_no_pickle():
-    logs = logs_of()
-    before = pickle.dumps(logs)
-    found(logs_of(), logs)
-    assert pickle.dumps(logs) == before
+    for some in (slate, np.where(slate < 2, -1, slate)):
+        assert_array_equal(found(pages(some), pages(some)), ROWS)
+    labels = np.broadcast_to(np.array([f"item {i}" for i in range(50)]), (N, 50))
+    moved = pages(49 - slate, item_id=labels[:, ::-1])
+    assert_array_equal(found(moved, pages(slate, item_id=labels)), ROWS)
 
 
 @pytest.mark.parametrize("far", [0, 10**12])
@@ -302,14 +275,14 @@ def test_folds_inside_of_a_fold_have_seen_none_of_its_test_rounds():
         held_out = HeldOut(logs, cv)
         for k, (train, _) in enumerate(folds):
             found = [
-                (train[a].tolist(), train[b].tolist()) for a, b in held_out.inside(k)
+                [train[rows].tolist() for rows in pair] for pair in held_out.inside(k)
             ]
             expected = [
-                (np.intersect1d(train, a).tolist(), np.intersect1d(train, b).tolist())
-                for m, (a, b) in enumerate(folds)
+                [np.intersect1d(train, rows).tolist() for rows in pair]
+                for m, pair in enumerate(folds)
                 if m != k
             ]
-            assert found == [pair for pair in expected if pair[0] and pair[1]]
+            assert found == [pair for pair in expected if all(pair)]
 
 
 # -- contents -------------------------------------------------------------------------
@@ -318,12 +291,18 @@ TABLE = np.array([[0, 1, -3], [2, 0, 4], [0, 0, 0], [1, 1, 2], [0, 1, -3]])
 
 def test_splitmix():
     # the first numbers of the generator from state 0 (Steele, Lea, Flood 2014)
-    step = np.uint64(0x9E3779B97F4A7C15)
-    state = np.array([0, step], dtype=np.uint64)
-    assert [hex(word) for word in mixed(state)] == [
-        "0xe220a8397b1dcdaf",
-        "0x6e789e6aa1b965f4",
+    state = np.array([0, 0x9E3779B97F4A7C15], dtype=np.uint64)
+    assert mixed(state).tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
+
+
+def test_the_hash_is_the_same_in_every_process():
+    labels = np.empty(4, dtype=object)
+    labels[:] = ["a", 1, None, (2, "b")]
+    assert column_words(labels).tolist() == [
+        *(3405396810240292928, 4607182418800017408),
+        *(9221120237041090560, 130803003359244181),
     ]
+    assert context_words(np.array([[1.0, 2.0]])) == 16855015047286240264
 
 
 def test_equal_rows_alone_have_equal_hashes():
@@ -331,19 +310,12 @@ def test_equal_rows_alone_have_equal_hashes():
     assert words[0] == words[4]
     assert len(set(words.tolist())) == 4
     assert words[2] == context_words(np.zeros((1, 3)))[0]
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float32, np.float16])
-def test_dtypes_of_tables(dtype):
-    assert_array_equal(context_words(TABLE.astype(dtype)), context_words(TABLE))
-
-
-def test_flags_and_signs_of_zero():
+    for dtype in (np.int8, np.int64, np.float32, np.float16):
+        assert_array_equal(context_words(TABLE.astype(dtype)), words)
     flags = np.array([[True, False], [False, False]])
     assert_array_equal(context_words(flags), context_words(flags.astype(float)))
-    assert_array_equal(
-        context_words(-np.zeros((1, 2))), context_words(np.zeros((1, 2)))
-    )
+    zeros = np.zeros((1, 2))
+    assert_array_equal(context_words(-zeros), context_words(zeros))
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "lil"])
@@ -418,10 +390,6 @@ def test_labels_that_are_not():
     column = np.empty(len(labels), dtype=object)
     column[:] = labels
     assert len(set(column_words(column).tolist())) == len(labels)
-
-
-def test_small_numbers_do_not_collide():
-    # ones and zeros differ in few bits: all rows of sixteen flags
     flags = (np.arange(1 << 16)[:, None] >> np.arange(16)) & 1
     words = context_words(flags)
     for part in (words >> np.uint64(24), words & np.uint64(2**40 - 1)):
@@ -431,41 +399,27 @@ def test_small_numbers_do_not_collide():
     assert abs(((counts - 256) ** 2 / 256).sum() - 255) < 4 * np.sqrt(2 * 255)
 
 
-def test_the_hash_is_the_same_in_every_process():
-    labels = np.empty(4, dtype=object)
-    labels[:] = ["a", 1, None, (2, "b")]
-    assert column_words(labels).tolist() == [
-        3405396810240292928,
-        4607182418800017408,
-        9221120237041090560,
-        130803003359244181,
-    ]
-    assert context_words(np.array([[1.0, 2.0]])) == 16855015047286240264
-
-
 # -- rows of files are known by their place in them ------------------------------------
 
-ROLES = {
-    "action": "item",
-    "reward": "click",
-    "propensity": "p",
-    "context": ["x", "z"],
-    "actions": [0, 1],
-}
+ROLES = {"action": "item", "reward": "click", "propensity": "p", "context": ["x", "z"]}
+ROLES["actions"] = [0, 1]
 LATE = "ignore::skope_ope.exceptions.OPEWarning"
+
+
+def write(path, columns):
+    table = pytest.importorskip("pyarrow").table(columns)
+    pytest.importorskip("pyarrow.parquet").write_table(table, path, row_group_size=200)
 
 
 @pytest.fixture
 def days(tmp_path):
     """Three files, whose contents hardly tell rows apart."""
-    pq = pytest.importorskip("pyarrow.parquet")
     for day in range(3):
         rng = np.random.default_rng(day)
         x, z = rng.integers(0, 40, (2, 500)).astype(float)
-        item = rng.integers(0, 2, 500)
-        columns = {"x": x, "z": z, "item": item, "click": rng.random(500) < 0.3}
-        table = pytest.importorskip("pyarrow").table(columns | {"p": np.full(500, 0.5)})
-        pq.write_table(table, tmp_path / f"{day}.parquet", row_group_size=200)
+        columns = {"x": x, "z": z, "item": rng.integers(0, 2, 500)}
+        columns |= {"click": rng.random(500) < 0.3, "p": np.full(500, 0.5)}
+        write(tmp_path / f"{day}.parquet", columns)
     return tmp_path
 
 
@@ -484,41 +438,37 @@ def test_rows_are_known_in_every_scan(days):
         assert known.share_in_doubt(one.head(30)) == 0
 
 
-def share_learned(value):
-    [told] = [one for one in value.warnings if isinstance(one, LearnedRoundsWarning)]
-    return told.value
-
-
 @pytest.mark.filterwarnings(LATE)
 def test_a_policy_is_told_of_its_rows_day_by_day(days):
+    def share_learned(total):
+        told = total.values()["new", "SNIPS"].warnings
+        [one] = [one for one in told if isinstance(one, LearnedRoundsWarning)]
+        return one.value
+
     whole = scan_logs(days, **ROLES)
     policy = RewardModelPolicy(Ridge()).fit(whole.sample(300, random_state=0))
     scans = [scan_logs(days / f"{day}.parquet", **ROLES) for day in range(3)]
-    given = {"evaluators": ["SNIPS"]}
-    total = sum(summarize({"new": policy}, one, **given) for one in scans)
-    assert share_learned(total.values()["new", "SNIPS"]) == 0.2
-    for one in scans:
-        value = summarize({"new": policy}, one, **given).values()["new", "SNIPS"]
-        assert 0 < share_learned(value) < 0.3
+    sums = [summarize({"new": policy}, one, evaluators=["SNIPS"]) for one in scans]
+    assert share_learned(sum(sums)) == 0.2
+    for one, total in zip(scans, sums, strict=True):
+        assert 0 < share_learned(total) < 0.3
         names = [finding.name for finding in audit(policy, one).findings]
         assert "learned_rounds" in names
     with pytest.warns(match="scan those that it has not learned from"):
-        evaluate(policy, scans[0], **given)
+        evaluate(policy, scans[0], evaluators=["SNIPS"])
 
 
 def test_files_of_other_names_are_told_by_content_or_in_doubt(days):
     """A day was copied: its contexts come back, and some of them with new actions."""
-    pq = pytest.importorskip("pyarrow.parquet")
     rng = np.random.default_rng(0)
     known = scan_logs(days / "0.parquet", **ROLES).head(500)
-    fresh = {"x": rng.random(500), "z": rng.random(500)}
-    columns = {"item": known.action, "click": known.reward, "p": known.propensity}
+    columns = {"x": rng.random(500), "z": rng.random(500)}
+    columns |= {"click": known.reward, "p": known.propensity}
+    logs = {}
     for name, flipped in (("a", 0), ("b", 0), ("c", 100)):
-        action = known.action.copy()
-        action[:flipped] = 1 - action[:flipped]
-        table = pytest.importorskip("pyarrow").table(columns | fresh | {"item": action})
-        pq.write_table(table, days / f"{name}.parquet")
-    logs = {name: scan_logs(days / f"{name}.parquet", **ROLES) for name in "abc"}
+        action = np.where(np.arange(500) < flipped, 1 - known.action, known.action)
+        write(days / f"{name}.parquet", columns | {"item": action})
+        logs[name] = scan_logs(days / f"{name}.parquet", **ROLES)
     policy = RewardModelPolicy(Ridge()).fit(logs["a"].head(500))
     assert KnownRows(logs["a"].head(500)).has(logs["b"].head(500)).all()
     assert not KnownRows(logs["a"].head(500)).has(logs["c"].head(500)).any()

@@ -5,13 +5,8 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    RegressorMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn import base
+from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
@@ -181,7 +176,7 @@ class Alone(OfLogs):
         return self.table(logs.context)[:, codes].sum(axis=1)
 
 
-class Regressor(RegressorMixin, Writing):
+class Regressor(base.RegressorMixin, Writing):
     def fit(self, X, y, sample_weight=None):
         self.mean_, x = y.mean(), self.seen(X)
         self.slope_ = x @ y / (x @ x)
@@ -193,7 +188,7 @@ class Regressor(RegressorMixin, Writing):
         return self.mean_ + self.slope_ * self.seen(X)
 
 
-class Classifier(ClassifierMixin, Writing):
+class Classifier(base.ClassifierMixin, Writing):
     def fit(self, X, y, sample_weight=None):
         self.classes_ = np.unique(y)
         self.slope_ = self.seen(X) @ (y == self.classes_[-1])
@@ -207,7 +202,7 @@ class Classifier(ClassifierMixin, Writing):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-class Features(TransformerMixin, Writing):
+class Features(base.TransformerMixin, Writing):
     def get_feature_names_out(self, input_features=None):
         return np.array(["scaled"])
 
@@ -254,12 +249,16 @@ class OfContext(Learner):
         return kept
 
 
+def labels(writes):
+    return lambda X: (Writing(writes).seen(X) > 0).astype(int)
+
+
 def scaled(writes, model):
     return make_pipeline(StandardScaler(copy=not writes, with_mean=False), model)
 
 
-def linear(writes):
-    return LinearRegression(copy_X=not writes)
+def one_hot(model):
+    return ActionRewardModel(model, encoding="one_hot")
 
 
 def values(policy, logs, **more):
@@ -272,8 +271,9 @@ def learned(policy, logs, **more):
     return values(clone(policy).fit(logs), logs, **more)
 
 
-def modelled(model, logs, **more):
-    return DoublyRobust(reward_model=model, **more).fit(logs).score(Rule())
+def modelled(model, logs, evaluator=DoublyRobust, policy=None):
+    policy = Rule() if policy is None else policy
+    return evaluator(reward_model=model).fit(logs).score(policy)
 
 
 def replayed(policy, logs, evaluator=Replay):
@@ -282,8 +282,7 @@ def replayed(policy, logs, evaluator=Replay):
 
 def adaptive(writes, logs):
     def logger(t, X):
-        table = Writing(writes).table(X)
-        return 0.5 + 0 * table
+        return 0.5 + 0 * Writing(writes).table(X)
 
     logs = logs.replace(logging_proba=np.full((N, 2), 0.5))
     evaluator = AdaptiveDR(weighting="cadr", logger=logger)
@@ -300,71 +299,71 @@ def by_batch(writes, logs):
     return values(policy, logs)
 
 
+# what asks the code of a user, and that code, as what is made of it
+ASKED = {
+    values: {
+        "policy": Rule,
+        "policy by hand": ByHand,
+        "policy that predicts": Labels,
+        "policy of logs": OfLogs,
+        "policy of one action": Alone,
+        "function": lambda w: FunctionPolicy(Writing(w).table),
+        "mixture": lambda w: MixturePolicy([Rule(w), Rule()], [0.5, 0.5]),
+    },
+    modelled: {
+        "regressor": Regressor,
+        "regressor, one-hot": lambda w: one_hot(Regressor(w)),
+        "linear, one-hot": lambda w: one_hot(scaled(w, Ridge())),
+        "classifier of rewards": Classifier,
+        "transformer": lambda w: make_pipeline(Features(w), Ridge()),
+    },
+    learned: {
+        "ClassifierPolicy": lambda w: ClassifierPolicy(Classifier(w)),
+        "IPSPolicy": lambda w: IPSPolicy(Classifier(w)),
+        "DRPolicy": lambda w: DRPolicy(Classifier(w), reward_model=Regressor(w)),
+        "RewardModelPolicy": lambda w: RewardModelPolicy(Regressor(w)),
+        "SoftmaxPolicy": lambda w: SoftmaxPolicy(features=Features(w)),
+    },
+    replayed: {
+        "learner": Learner,
+        "learner of contexts": OfContext,
+        "learning function": lambda w: AdaptiveFunctionPolicy(
+            lambda X, history: Writing(w).table(X)
+        ),
+        "segments": lambda w: SegmentedPolicy(Learner(w), labels(w)),
+        "segments of a mean": lambda w: SegmentedPolicy(EpsilonGreedy(), labels(w)),
+        "OnlineClassifierPolicy": lambda w: OnlineClassifierPolicy(
+            scaled(w, LogisticRegression())
+        ),
+        "LinUCB": lambda w: LinUCB(
+            features=FrozenEstimator(Features(w).fit(numbers()))
+        ),
+    },
+}
 # what takes the logs and tells numbers, by the code of a user that it calls
 CASES = {
-    "policy": lambda w, logs: values(Rule(w), logs),
-    "policy by hand": lambda w, logs: values(ByHand(w), logs),
-    "policy that predicts": lambda w, logs: values(Labels(w), logs),
-    "policy of logs": lambda w, logs: values(OfLogs(w), logs),
-    "policy of one action": lambda w, logs: values(Alone(w), logs),
+    name: lambda w, logs, ask=ask, make=make: ask(make(w), logs)
+    for ask, some in ASKED.items()
+    for name, make in some.items()
+}
+CASES |= {
     "asked by the user": lambda w, logs: Rule(w).predict_proba(logs).tolist(),
-    "function": lambda w, logs: values(FunctionPolicy(Writing(w).table), logs),
-    "mixture": lambda w, logs: values(
-        MixturePolicy([Rule(w), Rule()], [0.5, 0.5]), logs
-    ),
     "comparison": lambda w, logs: (
         compare_policies({"a": Rule(w), "b": Rule()}, logs).differences["b"].value
     ),
     "audit": lambda w, logs: [judged(Rule(w), logs), judged(Rule(), logs)],
     "frozen learner": lambda w, logs: values(Learner(w).fit(logs).frozen(True), logs),
-    "regressor": lambda w, logs: modelled(Regressor(w), logs),
-    "regressor, one-hot": lambda w, logs: modelled(
-        ActionRewardModel(Regressor(w), encoding="one_hot"), logs
-    ),
-    "linear, one-hot": lambda w, logs: modelled(
-        ActionRewardModel(scaled(w, Ridge()), encoding="one_hot"), logs
-    ),
-    "classifier of rewards": lambda w, logs: modelled(Classifier(w), logs),
-    "transformer": lambda w, logs: modelled(make_pipeline(Features(w), Ridge()), logs),
     "frozen model": lambda w, logs: modelled(
         FrozenEstimator(ActionRewardModel(Regressor(w)).fit(logs)), logs
     ),
-    "direct method": lambda w, logs: (
-        DirectMethod(reward_model=Regressor(w)).fit(logs).score(Learner(w))
+    "direct method": lambda w, logs: modelled(
+        Regressor(w), logs, DirectMethod, Learner(w)
     ),
     "propensities": lambda w, logs: (
         PropensityEstimator(Classifier(w)).fit_transform(logs).propensity.tolist()
     ),
     "step": lambda w, logs: values(Rule(), Step(w).fit_transform(logs)),
-    "ClassifierPolicy": lambda w, logs: learned(ClassifierPolicy(Classifier(w)), logs),
-    "IPSPolicy": lambda w, logs: learned(IPSPolicy(Classifier(w)), logs),
-    "DRPolicy": lambda w, logs: learned(
-        DRPolicy(Classifier(w), reward_model=Regressor(w)), logs
-    ),
-    "RewardModelPolicy": lambda w, logs: learned(RewardModelPolicy(Regressor(w)), logs),
-    "SoftmaxPolicy": lambda w, logs: learned(SoftmaxPolicy(features=Features(w)), logs),
-    "learner": lambda w, logs: replayed(Learner(w), logs),
     "learner in DRns": lambda w, logs: replayed(Learner(w), logs, DRns),
-    "learner of contexts": lambda w, logs: replayed(OfContext(w), logs),
-    "learning function": lambda w, logs: replayed(
-        AdaptiveFunctionPolicy(lambda X, history: Writing(w).table(X)), logs
-    ),
-    "segments": lambda w, logs: replayed(
-        SegmentedPolicy(Learner(w), lambda X: (Writing(w).seen(X) > 0).astype(int)),
-        logs,
-    ),
-    "segments of a mean": lambda w, logs: replayed(
-        SegmentedPolicy(
-            EpsilonGreedy(), lambda X: (Writing(w).seen(X) > 0).astype(int)
-        ),
-        logs,
-    ),
-    "OnlineClassifierPolicy": lambda w, logs: replayed(
-        OnlineClassifierPolicy(scaled(w, LogisticRegression())), logs
-    ),
-    "LinUCB": lambda w, logs: replayed(
-        LinUCB(features=FrozenEstimator(Features(w).fit(numbers()))), logs
-    ),
     "batches": by_batch,
     "logger": adaptive,
 }
@@ -411,6 +410,7 @@ BOTH = [
     "function",
 ]
 BOTH += ["mixture", "comparison", "audit", "learner", "learner in DRns"]
+BOTH += ["mixture", "comparison", "audit", "learner", "learner in DRns"]
 # policies and models on lazy frames are columns or expressions, no code of users
 LAZY_CASES = {name: CASES[name] for name in BOTH} | {
     "regressor": lambda w, logs: values(Rule(), logs, reward_model=Regressor(w))
@@ -450,6 +450,10 @@ def slate_weights(writes):
     return lambda logs: np.exp(np.outer(Writing(writes).seen(logs.context), [1, 2, 3]))
 
 
+def direct(model, logs):
+    return modelled(model, logs, SlateDirectMethod, UniformSlatePolicy(1))
+
+
 SLATE_CASES = {
     "by hand": lambda w, logs: [
         evaluator.fit(logs).score(ShowsFirst(w))
@@ -469,21 +473,13 @@ SLATE_CASES = {
         .score(UniformSlatePolicy(1))
     ),
     "labels": lambda w, logs: (
-        EmpiricalSlatePolicy.seen_in(
-            logs, by=lambda logs: (Writing(w).seen(logs.context) > 0).astype(int)
-        )
+        EmpiricalSlatePolicy.seen_in(logs, by=lambda logs: labels(w)(logs.context))
         .slot_marginals(logs)
         .tolist()
     ),
-    "model": lambda w, logs: (
-        SlateDirectMethod(reward_model=Regressor(w))
-        .fit(logs)
-        .score(UniformSlatePolicy(1))
-    ),
-    "additive": lambda w, logs: (
-        SlateDirectMethod(reward_model=AdditiveSlateModel(linear(w)))
-        .fit(logs)
-        .score(UniformSlatePolicy(1))
+    "model": lambda w, logs: direct(Regressor(w), logs),
+    "additive": lambda w, logs: direct(
+        AdditiveSlateModel(LinearRegression(copy_X=not w)), logs
     ),
     "ranker": lambda w, logs: (
         RankingPolicy(Regressor(w), 1).fit(logs).slot_marginals(logs).tolist()
@@ -498,18 +494,12 @@ def test_what_is_written_to_slates_has_no_effect(case, container):
     slate = rng.integers(0, 2, (N, 1))
     reward = (rng.random((N, 1)) < 0.3 + 0.2 * slate) * 1.0
     features = rng.normal(size=(N, 3, 2))
+    fields = {"n_candidates": 3, "slot_reward": reward, "item_features": features}
+    fields["logging_policy"] = UniformSlatePolicy(1)
     for writes in (False, True):
         given = CONTAINERS[container](X)
         before = content(given), features.tobytes()
-        logs = SlateLogs(
-            given,
-            slate,
-            reward[:, 0],
-            n_candidates=3,
-            slot_reward=reward,
-            item_features=features,
-            logging_policy=UniformSlatePolicy(1),
-        )
+        logs = SlateLogs(given, slate, reward[:, 0], **fields)
         found.append(SLATE_CASES[case](writes, logs))
         assert (content(given), features.tobytes()) == before
         assert content(logs.context) == before[0]

@@ -22,9 +22,7 @@ def logged(n_rounds, seed, *, wrong=None, available=None):
         mu = np.where(available, mu, 0)
         mu /= mu.sum(axis=1, keepdims=True)
     action = (rng.random_sample((n_rounds, 1)) > mu.cumsum(axis=1)).sum(axis=1)
-    p = (mu if wrong is None else np.asarray(wrong)[None])[
-        np.arange(n_rounds) if wrong is None else 0, action
-    ]
+    p = mu[np.arange(n_rounds), action] if wrong is None else np.array(wrong)[action]
     X = np.empty((n_rounds, 0))
     return BanditLogs(X, action, np.zeros(n_rounds), p, available=available)
 
@@ -38,24 +36,31 @@ def action_count_z(logs):
 
 def test_by_hand():
     log = d8()
-    p = log.mu[np.arange(8), log.action]
-    logs = BanditLogs(log.x.reshape(-1, 1), log.action, log.reward, p)
+    X = log.x.reshape(-1, 1)
+    logs = BanditLogs(X, log.action, log.reward, log.mu[np.arange(8), log.action])
     gap = 1 / logs.propensity - 3
     z = gap.mean() / (gap.std(ddof=1) / np.sqrt(8))
     assert logs._inverse_propensity_z == pytest.approx(z, rel=1e-12)
     assert round(z, 3) == 0.375
+    # actions that were never logged do not count
+    action = np.random.RandomState(0).randint(2, size=100)
+    logs = BanditLogs(np.empty((100, 0)), action, np.zeros(100), 0.5, actions=range(3))
+    assert logs._inverse_propensity_z == 0
+    # how often each action was logged
+    logs = BanditLogs(X, log.action, log.reward, logging_proba=log.mu)
+    mean, variance = logs._action_count_law
+    np.testing.assert_allclose(mean, log.mu.sum(axis=0))
+    np.testing.assert_allclose(variance, (log.mu * (1 - log.mu)).sum(axis=0))
+    np.testing.assert_allclose(action_count_z(logs), [0.156, 0, -0.158], atol=5e-4)
 
 
 def test_right_propensities_are_left_alone(global_random_seed):
-    assert abs(logged(20_000, global_random_seed)._inverse_propensity_z) < 4.5
-
-
-def test_varying_offers(global_random_seed):
     rng = np.random.RandomState(1000 + global_random_seed)
-    available = rng.random_sample((20_000, 3)) < 0.7
-    available[:, 0] = True
-    logs = logged(20_000, global_random_seed, available=available)
-    assert abs(logs._inverse_propensity_z) < 4.5
+    offers = rng.random_sample((20_000, 3)) < 0.7
+    offers[:, 0] = True
+    for available in (None, offers):
+        logs = logged(20_000, global_random_seed, available=available)
+        assert abs(logs._inverse_propensity_z) < 4.5
 
 
 def test_wrong_propensities_warn(global_random_seed):
@@ -66,18 +71,6 @@ def test_wrong_propensities_warn(global_random_seed):
     with pytest.warns(PropensityWarning) as caught:
         IPS().fit(logs).evaluate(UniformPolicy())
     assert "propensities predict" in "".join(str(w.message) for w in caught)
-
-
-def test_actions_that_were_never_logged_do_not_count():
-    rng = np.random.RandomState(0)
-    logs = BanditLogs(
-        np.empty((100, 0)),
-        rng.randint(2, size=100),
-        np.zeros(100),
-        np.full(100, 0.5),
-        actions=[0, 1, 2],
-    )
-    assert logs._inverse_propensity_z == 0
 
 
 def test_the_same_wrong_number_everywhere():
@@ -97,14 +90,6 @@ def test_the_same_wrong_number_everywhere():
 
 
 # -- how often each action was logged -------------------------------------------------
-def test_counts_by_hand():
-    log = d8()
-    X = log.x.reshape(-1, 1)
-    logs = BanditLogs(X, log.action, log.reward, logging_proba=log.mu)
-    mean, variance = logs._action_count_law
-    np.testing.assert_allclose(mean, log.mu.sum(axis=0))
-    np.testing.assert_allclose(variance, (log.mu * (1 - log.mu)).sum(axis=0))
-    np.testing.assert_allclose(action_count_z(logs), [0.156, 0, -0.158], atol=5e-4)
 
 
 def test_the_law_of_the_counts_is_known_or_not():
@@ -171,24 +156,14 @@ def test_a_constant_propensity_that_is_wrong_is_noticed(global_random_seed):
 # -- groups whose rounds all repeat one choice --------------------------------------
 def test_repeats_within_groups_are_no_drift():
     rng = np.random.default_rng(0)
-    p = rng.uniform(0.2, 0.8, 200)
-    found = 0
-    for _ in range(20):
-        order = rng.permutation(200)
-        rows = np.repeat(order, 25)
-        logs = BanditLogs(
-            np.zeros((5000, 1)), rows % 2, np.zeros(5000), p[rows], group=rows
-        )
-        found += bool(logs.propensities_drift)
-    assert found == 0  # 14 of 20 if they count as independent
-
-
-def test_a_drift_is_seen_in_groups():
-    p = np.linspace(0.2, 0.8, 5000)
-    action = np.arange(5000) % 2
+    p, zeros = rng.uniform(0.2, 0.8, 200), np.zeros(5000)
+    for _ in range(20):  # 14 of 20 drift if rounds count as independent
+        rows = np.repeat(rng.permutation(200), 25)
+        logs = BanditLogs(zeros[:, None], rows % 2, zeros, p[rows], group=rows)
+        assert not logs.propensities_drift
+    p, action = np.linspace(0.2, 0.8, 5000), np.arange(5000) % 2
     for group in (np.arange(5000) // 25, np.random.default_rng(0).permutation(5000)):
-        group = group % 200
-        logs = BanditLogs(np.zeros((5000, 1)), action, np.zeros(5000), p, group=group)
-        assert logs.propensities_drift
-    few = BanditLogs(np.zeros((5000, 1)), action, np.zeros(5000), p, group=group % 5)
+        some = {"group": group % 200}, {"group": group % 5}
+        many, few = (BanditLogs(zeros[:, None], action, zeros, p, **g) for g in some)
+        assert many.propensities_drift
     assert not few.propensities_drift

@@ -32,29 +32,22 @@ N = 40
 @pytest.fixture
 def frame():
     rng = np.random.default_rng(0)
-    return pandas.DataFrame(
-        {
-            "x": rng.normal(size=N),
-            "action": rng.permutation(["a", "b"] * (N // 2)),
-            "reward": rng.normal(size=N),
-            "p": 0.5,
-            "time": np.arange(N),
-            "user": rng.integers(5, size=N),
-        }
-    )
+    columns = {
+        "x": rng.normal(size=N),
+        "action": rng.permutation(["a", "b"] * (N // 2)),
+    }
+    columns |= {"reward": rng.normal(size=N), "p": 0.5, "time": np.arange(N)}
+    return pandas.DataFrame(columns | {"user": rng.integers(5, size=N)})
+
+
+COLUMNS = {"action": "action", "reward": "reward", "propensity": "p"}
+COLUMNS |= {"timestamp": "time", "group": "user"}
 
 
 def built(frame, **changed):
     """Logs of the columns of a frame, some of which are replaced."""
-    fields = {
-        "context": frame[["x"]],
-        "action": frame["action"],
-        "reward": frame["reward"],
-        "propensity": frame["p"],
-        "timestamp": frame["time"],
-        "group": frame["user"],
-    }
-    return BanditLogs(**(fields | changed))
+    fields = {field: frame[name] for field, name in COLUMNS.items()}
+    return BanditLogs(**({"context": frame[["x"]]} | fields | changed))
 
 
 def of_frame(frame, context=("x",)):
@@ -68,7 +61,7 @@ def table(frame, first=0.3):
     return pandas.DataFrame(proba, index=frame.index)
 
 
-def test_a_series_in_another_order_is_refused(frame):
+def test_a_series_in_another_order_is_refused_and_its_remedies_work(frame):
     other = frame.sort_values("x")
     message = (
         rf"index of reward has the label {other.index[0]} at row 0, where that of "
@@ -78,9 +71,6 @@ def test_a_series_in_another_order_is_refused(frame):
     )
     with pytest.raises(RowError, match=message):
         of_frame(frame).replace(reward=other["reward"])
-
-
-def test_its_remedies_work(frame):
     logs, other = of_frame(frame), frame.sort_values("x")["reward"]
     sorted_again = logs.replace(reward=other.loc[logs.context.index])
     np.testing.assert_array_equal(sorted_again.reward, frame["reward"])
@@ -89,6 +79,13 @@ def test_its_remedies_work(frame):
     policy = table(frame.sort_values("x"))
     named = action_probabilities(policy.set_axis(logs.context.index), logs)
     np.testing.assert_allclose(named[0], [0.3, 0.7])
+    logs = of_frame(frame.sort_values("x"))
+    message = (
+        r"may also be those of a new frame\. .* if these go together, drop the index "
+        r"with values\.to_numpy\(\)\. If not, .* values\.loc\[logs\.context\.index\]"
+    )
+    with pytest.raises(RowError, match=message):
+        logs.replace(reward=frame["reward"])
 
 
 def test_the_first_label_that_differs_is_named(frame):
@@ -97,15 +94,16 @@ def test_the_first_label_that_differs_is_named(frame):
     reward = frame["reward"].loc[labels]
     with pytest.raises(RowError, match=r"label 9 at row 7, where .* has 7\."):
         built(frame, reward=reward)
+    train, test = train_test_split(frame, test_size=0.5, random_state=0)
+    with pytest.raises(RowError, match="These are labels of other rows"):
+        built(train, reward=test["reward"])
+    with pytest.raises(ValueError, match="reward has 3 rows"):
+        built(frame, reward=frame["reward"].iloc[[2, 1, 0]])
 
 
-@pytest.mark.parametrize(
-    "name", ["action", "reward", "propensity", "timestamp", "group", "sample_weight"]
-)
+@pytest.mark.parametrize("name", [*COLUMNS, "sample_weight"])
 def test_every_field_of_the_constructor_is_compared(frame, name):
-    columns = {"propensity": "p", "timestamp": "time", "group": "user"}
-    column = columns.get(name, "p" if name == "sample_weight" else name)
-    values = frame.sort_values("x")[column]
+    values = frame.sort_values("x")[COLUMNS.get(name, "p")]
     with pytest.raises(RowError, match=f"index of {name} .* that of context has"):
         built(frame, **{name: values})
     # without the index of the context, that of the first field counts
@@ -125,14 +123,11 @@ def test_tables_are_compared_and_keep_their_names(frame, name):
         built(frame).replace(**{name: values})
 
 
-def test_a_group_of_several_columns_is_compared(frame):
+def test_groups_and_further_columns_are_compared(frame):
     group = frame[["user", "time"]]
     assert built(frame, group=group).n_groups == N
     with pytest.raises(RowError, match="index of group"):
         built(frame, group=group[::-1])
-
-
-def test_further_columns_are_compared(frame):
     logs = of_frame(frame)
     assert logs.with_columns(z=frame["x"] * 2).columns["z"].shape == (N,)
     with pytest.raises(RowError, match="index of column 'z' has"):
@@ -150,6 +145,17 @@ def test_slates_are_compared(frame):
         logs.replace(reward=frame["reward"][::-1])
     with pytest.raises(RowError, match="index of column"):
         logs.with_columns(z=frame["reward"][::-1])
+    logs = SlateLogs(frame[["x"]], slate, frame["reward"], n_candidates=3)
+
+    def drawn(logs, random_state):
+        return slate[::-1]
+
+    with pytest.raises(RowError, match=r"index of the output of sample .* that of X"):
+        SampledSlatePolicy(drawn, n_samples=2).sample(logs)
+    by_user = EmpiricalSlatePolicy.seen_in(logs, by=frame["user"])
+    assert by_user.slot_marginals(logs).shape[0] == N
+    with pytest.raises(RowError, match="index of by has"):
+        EmpiricalSlatePolicy.seen_in(logs, by=frame["user"][::-1])
 
 
 def test_policies_and_reward_models_are_compared(frame):
@@ -194,24 +200,11 @@ def test_keys_of_groups_of_values_are_compared(frame):
     assert sizes == frame["user"].value_counts().to_dict()
     with pytest.raises(RowError, match="index of key has"):
         value.by(frame["user"][::-1])
+    value = pickle.loads(pickle.dumps(value))  # without rows to compare with
+    assert len(value.by(frame["user"][::-1])) == frame["user"].nunique()
 
 
-def test_slate_policies_and_their_labels_are_compared(frame):
-    slate = pandas.DataFrame({"first": [0, 1] * (N // 2), "second": 2})
-    logs = SlateLogs(frame[["x"]], slate, frame["reward"], n_candidates=3)
-
-    def drawn(logs, random_state):
-        return slate[::-1]
-
-    with pytest.raises(RowError, match=r"index of the output of sample .* that of X"):
-        SampledSlatePolicy(drawn, n_samples=2).sample(logs)
-    by_user = EmpiricalSlatePolicy.seen_in(logs, by=frame["user"])
-    assert by_user.slot_marginals(logs).shape[0] == N
-    with pytest.raises(RowError, match="index of by has"):
-        EmpiricalSlatePolicy.seen_in(logs, by=frame["user"][::-1])
-
-
-def test_a_function_that_sorts_is_refused(frame):
+def test_functions_that_sort_are_refused(frame):
     def sorts(X):
         return X.sort_values("x")["x"].map(lambda x: "a" if x > 0 else "b")
 
@@ -231,12 +224,6 @@ def test_a_function_that_sorts_is_refused(frame):
             action_probabilities(policy, logs)
 
 
-def test_other_rows_of_the_same_frame_are_refused(frame):
-    train, test = train_test_split(frame, test_size=0.5, random_state=0)
-    with pytest.raises(RowError, match="These are labels of other rows"):
-        built(train, reward=test["reward"])
-
-
 # What is right, and what nothing can be said about, is accepted
 
 
@@ -245,28 +232,31 @@ def reordered(frame):
     by_time = frame.sort_values("x")
     named = frame.set_index(np.array([f"id{i}" for i in range(N)]))
     dates = pandas.date_range("2026-01-01", periods=N, freq="h", tz="UTC")
-    yield frame
-    yield frame[frame["x"] > 0]
-    yield by_time
-    yield by_time[by_time["x"] > 0]
-    yield frame.sample(frac=2.0, replace=True, random_state=0)
-    yield pandas.concat([frame, by_time])
-    yield frame.iloc[N // 2 :]
-    yield frame.iloc[::-2]
-    yield train_test_split(frame, random_state=0)[1]
-    yield named
-    yield named.sample(frac=1.0, random_state=1)
-    yield frame.set_index(dates)
-    yield frame.set_index(["user", "time"])[::-1].assign(user=0, time=1)
-    yield frame.set_index("user").assign(user=0)
-    yield frame.convert_dtypes().sort_values("x")
-    yield frame.set_index(frame["time"].astype("Int64")).sort_values("x")
-    yield frame.set_index(frame["time"].astype("category")).sort_values("x")
+    time = frame["time"]
+    return [
+        frame,
+        frame[frame["x"] > 0],
+        by_time,
+        by_time[by_time["x"] > 0],
+        frame.sample(frac=2.0, replace=True, random_state=0),
+        pandas.concat([frame, by_time]),
+        frame.iloc[N // 2 :],
+        frame.iloc[::-2],
+        train_test_split(frame, random_state=0)[1],
+        named,
+        named.sample(frac=1.0, random_state=1),
+        frame.set_index(dates),
+        frame.set_index(["user", "time"])[::-1].assign(user=0, time=1),
+        frame.set_index("user").assign(user=0),
+        frame.convert_dtypes().sort_values("x"),
+        frame.set_index(time.astype("Int64")).sort_values("x"),
+        frame.set_index(time.astype("category")).sort_values("x"),
+    ]
 
 
 @pytest.mark.parametrize("number", range(17))
 def test_columns_of_one_frame_go_together(frame, number):
-    some = list(reordered(frame))[number].astype({"x": float})
+    some = reordered(frame)[number].astype({"x": float})
     numpy_context = built(some, context=some[["x"]].to_numpy())
     for logs in (built(some), of_frame(some), of_frame(some, []), numpy_context):
         reward = 2 * some["reward"].astype(float)
@@ -276,11 +266,7 @@ def test_columns_of_one_frame_go_together(frame, number):
         rows = np.random.default_rng(1).permutation(len(some))[:9]
         for part in (rows, slice(3, 8), np.arange(len(some)) % 3 == 0):
             mine = logs[part]
-            taken = mine.replace(
-                reward=reward[part]
-                if isinstance(part, slice)
-                else reward.iloc[np.arange(len(some))[part]]
-            )
+            taken = mine.replace(reward=reward.iloc[np.arange(len(some))[part]])
             np.testing.assert_array_equal(taken.reward, 2 * mine.reward)
 
 
@@ -323,7 +309,7 @@ def test_the_index_of_a_frame_without_context_is_kept(frame, context):
             some.replace(reward=frame["reward"].sort_index())
 
 
-def test_new_frames_go_with_rows_of_another_frame(frame):
+def test_new_frames_and_labels_of_another_kind_go_together(frame):
     some = frame[frame["x"] > 0]
     encoded = pandas.DataFrame({"x": some["x"].to_numpy()})
     logs = built(some, context=encoded)
@@ -334,9 +320,6 @@ def test_new_frames_go_with_rows_of_another_frame(frame):
         built(some, context=encoded, timestamp=some["time"][::-1])
     with pytest.raises(RowError, match="index of reward "):
         logs.replace(reward=some["reward"][::-1])
-
-
-def test_labels_of_another_kind_go_together(frame):
     named = frame.set_index(np.array([f"id{i}" for i in range(N)]))
     shuffled = frame.sample(frac=1.0, random_state=0)
     built(named, reward=shuffled["reward"])
@@ -347,20 +330,7 @@ def test_labels_of_another_kind_go_together(frame):
         built(shuffled, reward=by_user["reward"])
 
 
-def test_values_looked_up_in_a_table_are_accepted(frame):
-    worth = pandas.Series(np.arange(5.0), index=np.arange(5))
-    choice = pandas.Series(list("ababa"), index=np.arange(5))
-    for some in (frame, frame[frame["x"] > 0], frame.sort_values("x")):
-        context = some[["x", "user"]]
-        logs = built(some, context=context, reward=worth.loc[some["user"]])
-        policy = FunctionPolicy(lambda X: choice.loc[X["user"]])
-        np.testing.assert_array_equal(
-            action_probabilities(policy, logs)[:, 1], some["user"] % 2
-        )
-
-
-def test_a_new_table_beside_sorted_rows_warns(frame):
-    """A table of an array may be right, and an order of a frame that was sorted not."""
+def test_what_is_new_beside_sorted_rows_warns(frame):
     some = frame.sort_values("x")
     new = table(some).reset_index(drop=True)
     for logs in (of_frame(some), built(some, context=some[["x"]].to_numpy())):
@@ -370,10 +340,6 @@ def test_a_new_table_beside_sorted_rows_warns(frame):
         action_probabilities(new.set_axis(some.index), logs)
     with pytest.warns(LogsWarning, match=r"of logging_proba .*set_axis\(context"):
         built(some, logging_proba=table(some, 0.5).reset_index(drop=True))
-
-
-def test_an_encoded_context_beside_sorted_rows_warns(frame):
-    some = frame.sort_values("x")
     encoded = pandas.DataFrame({"x": some["x"].to_numpy()})
     with pytest.warns(LogsWarning, match=r"index of action .*set_axis\(action\.index"):
         logs = built(some, context=encoded)
@@ -386,21 +352,20 @@ def test_an_encoded_context_beside_sorted_rows_warns(frame):
         built(some, context=encoded, reward=frame["reward"])
 
 
-def test_a_new_series_has_both_remedies(frame):
-    logs = of_frame(frame.sort_values("x"))
-    message = (
-        r"may also be those of a new frame\. .* if these go together, drop the index "
-        r"with values\.to_numpy\(\)\. If not, .* values\.loc\[logs\.context\.index\]"
-    )
-    with pytest.raises(RowError, match=message):
-        logs.replace(reward=frame["reward"])
-
-
-def test_a_function_may_make_a_new_series(frame):
+def test_functions_may_make_a_new_series(frame):
     some = frame.sort_values("x")
     policy = FunctionPolicy(lambda X: pandas.Series(np.where(X["x"] > 0, "a", "b")))
     proba = action_probabilities(policy, of_frame(some))
     np.testing.assert_array_equal(proba[:, 0], some["x"] > 0)
+    worth = pandas.Series(np.arange(5.0), index=np.arange(5))
+    choice = pandas.Series(list("ababa"), index=np.arange(5))
+    for some in (frame, frame[frame["x"] > 0], frame.sort_values("x")):
+        context = some[["x", "user"]]
+        logs = built(some, context=context, reward=worth.loc[some["user"]])
+        policy = FunctionPolicy(lambda X: choice.loc[X["user"]])
+        np.testing.assert_array_equal(
+            action_probabilities(policy, logs)[:, 1], some["user"] % 2
+        )
 
 
 def test_what_has_no_index_is_accepted(frame):
@@ -410,24 +375,10 @@ def test_what_has_no_index_is_accepted(frame):
     logs = built(other, context=polars.DataFrame({"x": other["x"].to_numpy()}), **lists)
     logs.replace(reward=tuple(other["reward"]))
     logs.replace(reward=other["reward"].array)
-
-
-def test_features_of_actions_have_an_index_of_their_own(frame):
     some = frame[:2].set_axis([4, 5])
     features = pandas.DataFrame({"size": [1.0, 2.0]}, index=[5, 4])
     some = some.assign(action=["a", "b"])
     assert built(some, action_context=features).action_context.shape == (2, 1)
-
-
-def test_a_wrong_length_is_told_first(frame):
-    with pytest.raises(ValueError, match="reward has 3 rows"):
-        built(frame, reward=frame["reward"].iloc[[2, 1, 0]])
-
-
-def test_values_from_pickles_have_no_rows_to_compare_with(frame):
-    value = IPS().fit(of_frame(frame)).evaluate(UniformPolicy())
-    value = pickle.loads(pickle.dumps(value))
-    assert len(value.by(frame["user"][::-1])) == frame["user"].nunique()
 
 
 def sums_by_user(frame):
@@ -455,10 +406,6 @@ def test_sums_by_group_are_in_another_order(frame):
     named.with_columns(z=texts)
     with pytest.raises(RowError, match="group has"):
         named.with_columns(z=texts.sort_index(ascending=False))
-
-
-def test_sums_by_a_column_of_the_context_or_of_the_logs(frame):
-    frame, spent = sums_by_user(frame)
     message = r"column 'user' of the context has .*logs\.context\['user'\]"
     with pytest.raises(RowError, match=message):
         of_frame(frame, ["x", "user"]).replace(reward=spent)
@@ -467,10 +414,6 @@ def test_sums_by_a_column_of_the_context_or_of_the_logs(frame):
     with pytest.raises(RowError, match=message):
         logs.replace(reward=spent)
     logs.replace(reward=spent.loc[frame["user"]])
-
-
-def test_sums_by_two_columns(frame):
-    frame, _ = sums_by_user(frame)
     parts = ["user", "time"]
     spent = frame.groupby(parts)["reward"].sum()
     logs = of_frame(frame).replace(group=frame[parts])

@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -8,6 +10,7 @@ from scipy import sparse
 
 from skope_ope import PseudoInverse, SlateLogs, UniformSlatePolicy
 from skope_ope.datasets import make_slate_logs
+from tests.logs._worlds import assert_same_fields
 
 pytestmark = pytest.mark.frames
 pytest.importorskip("narwhals")
@@ -46,69 +49,35 @@ OF_PAGE = {
     "context": ["age", "city"],
     "columns": ["query"],
 }
-OF_WIDE = {
-    "item": ["first", "second"],
-    "slot_reward": ["click_1", "click_2"],
-    **OF_PAGE,
-}
-OF_LONG = {
-    "round": "page",
-    "slot": "place",
-    "item": "item",
-    "slot_reward": "click",
-    **OF_PAGE,
-}
+OF_WIDE = OF_PAGE | {"item": ["first", "second"], "slot_reward": ["click_1", "click_2"]}
+OF_LONG = OF_PAGE | {"round": "page", "slot": "place", "item": "item"}
+OF_LONG["slot_reward"] = "click"
 BRIEF = {"item": ["first", "second"], "reward": "total", "context": []}
-BRIEF_LONG = {
-    "round": "page",
-    "slot": "place",
-    "item": "item",
-    "reward": "total",
-    "context": [],
-}
-
-
-def assert_equal_logs(left, right):
-    """All that a frame tells of logs."""
-    for name in (
-        "slate",
-        "reward",
-        "slot_reward",
-        "n_candidates",
-        "candidates",
-        "item_id",
-        "item_features",
-        "propensity",
-        "timestamp",
-        "group",
-    ):
-        one, other = getattr(left, name), getattr(right, name)
-        assert (one is None) == (other is None), name
-        if one is not None:
-            assert_array_equal(one, other, err_msg=name)
-    assert left.reward_range == right.reward_range
-    assert list(left.columns) == list(right.columns)
-    for name, values in left.columns.items():
-        assert_array_equal(values, right.columns[name])
-    assert left.shape == right.shape
+BRIEF_LONG = {"round": "page", "slot": "place", "item": "item", "reward": "total"}
+BRIEF_LONG["context"] = []
+FORMS = ((WIDE, BRIEF), (LONG, BRIEF_LONG))
 
 
 @pytest.mark.parametrize(("data", "names"), [(WIDE, OF_WIDE), (LONG, OF_LONG)])
 def test_every_field_comes_from_its_column(make_frame, data, names):
-    logs = SlateLogs.from_frame(make_frame(data), **names, reward_range=(0, 4))
+    frame = make_frame(data)
+    logs = SlateLogs.from_frame(frame, **names, reward_range=(0, 4))
     assert_array_equal(logs.slate, [[1, 0], [-1, 2], [2, -1]])
     assert_array_equal(logs.item_id, [["a", "b", "c"]] * 3)
     assert_array_equal(logs.slot_reward, [[1, 2], [0, 1], [0, 0]])
-    assert_array_equal(logs.reward, WIDE["total"])
-    assert_array_equal(logs.propensity, WIDE["p"])
-    assert_array_equal(logs.group, WIDE["user"])
-    assert_array_equal(logs.timestamp, WIDE["t"])
+    for field in ("reward", "propensity", "group", "timestamp"):
+        assert_array_equal(getattr(logs, field), WIDE[OF_PAGE[field]])
     assert_array_equal(logs.columns["query"], WIDE["query"])
-    assert logs.n_candidates == 3
-    assert logs.candidates is None
+    assert (logs.n_candidates, logs.candidates) == (3, None)
     assert logs.reward_range == (0, 4)
-    assert type(logs.context) is type(make_frame(data))
+    assert type(logs.context) is type(frame)
     assert list(np.asarray(logs.context["age"])) == WIDE["age"]
+    for form in ("wide", "long"):
+        assert type(logs.to_frame(form=form)) is type(frame)
+    assert frame.equals(make_frame(data))  # it is not written to
+    names = {name: names[name] for name in names if name != "propensity"}
+    logs = SlateLogs.from_frame(frame, **names, propensity=1 / 6)
+    assert_array_equal(logs.propensity, [1 / 6] * 3)
 
 
 def test_rows_of_the_long_form_in_any_order(make_frame):
@@ -117,7 +86,7 @@ def test_rows_of_the_long_form_in_any_order(make_frame):
         logs = SlateLogs.from_frame(make_frame(data), **OF_LONG)
         pages = np.argsort([WIDE["t"].index(t) for t in logs.timestamp.tolist()])
         whole = SlateLogs.from_frame(make_frame(LONG), **OF_LONG)
-        assert_equal_logs(logs[pages], whole)
+        assert_same_fields(logs[pages], whole, "context")
         # pages come in the order of their first rows
         first = list(dict.fromkeys(data["t"]))
         assert logs.timestamp.tolist() == first
@@ -139,6 +108,12 @@ def test_indices_need_no_labels(make_frame):
     logs = SlateLogs.from_frame(make_frame(data), **BRIEF)
     assert logs.item_id is None
     assert_array_equal(logs.slate, [[0, 1], [2, 0]])
+    # the logger comes along
+    data = {"first": ["b", "a", "c"], "second": ["a", "c", "b"], "total": [1.0, 0, 0]}
+    policy = UniformSlatePolicy(2)
+    logs = SlateLogs.from_frame(make_frame(data), **BRIEF, logging_policy=policy)
+    value = PseudoInverse().fit(logs).evaluate(policy)
+    assert value.value == pytest.approx(1 / 3)
 
 
 def test_labels_take_the_memory_of_one_page():
@@ -154,20 +129,6 @@ def test_labels_take_the_memory_of_one_page():
         assert some.item_id.shape == (len(some), 1000)
         assert some.item_id.strides[0] == 0
         assert_array_equal(some.item_id[-1], items)
-
-
-def test_a_trial_has_one_propensity(make_frame):
-    for data, names in ((WIDE, BRIEF), (LONG, BRIEF_LONG)):
-        logs = SlateLogs.from_frame(make_frame(data), **names, propensity=1 / 6)
-        assert_array_equal(logs.propensity, [1 / 6] * 3)
-
-
-def test_the_logger_comes_along(make_frame):
-    data = {"first": ["b", "a", "c"], "second": ["a", "c", "b"], "total": [1.0, 0, 0]}
-    policy = UniformSlatePolicy(2)
-    logs = SlateLogs.from_frame(make_frame(data), **BRIEF, logging_policy=policy)
-    value = PseudoInverse().fit(logs).evaluate(policy)
-    assert value.value == pytest.approx(1 / 3)
 
 
 # -- who could be shown ---------------------------------------------------------------
@@ -198,19 +159,13 @@ def test_candidates_by_page(make_frame, how, form):
     assert_array_equal(logs.item_id[0], ["a", "b", "c"])
 
 
-def test_candidates_by_slot(make_frame):
+def test_candidates_by_slot_and_in_their_order(make_frame):
     who = [[["b", "c"], ["a"]], [["b"], ["c"]], [["c"], ["a", "b"]]]
-    logs = SlateLogs.from_frame(
-        make_frame({**WIDE, "who": who}), **BRIEF, candidates="who"
-    )
+    frame = make_frame({**WIDE, "who": who})
+    logs = SlateLogs.from_frame(frame, **BRIEF, candidates="who")
     assert logs.candidates.shape == (3, 2, 3)
     assert_array_equal(logs.candidates[0], [[False, True, True], [True, False, False]])
-
-
-def test_a_list_of_candidates_gives_their_order(make_frame):
-    logs = SlateLogs.from_frame(
-        make_frame(WIDE), **BRIEF, candidates=["c", "z", "b", "a"]
-    )
+    logs = SlateLogs.from_frame(frame, **BRIEF, candidates=["c", "z", "b", "a"])
     assert_array_equal(logs.slate, [[2, 3], [-1, 0], [0, -1]])
     assert_array_equal(logs.item_id[0], ["c", "z", "b", "a"])
     assert logs.n_candidates == 4
@@ -221,14 +176,12 @@ def test_a_list_of_candidates_gives_their_order(make_frame):
 def test_features_of_items(make_frame, key):
     table = make_frame({key: ["z", "c", "a", "b"], "x": [9, 3, 1, 2], "y": [0.5] * 4})
     want = [[1, 0.5], [2, 0.5], [3, 0.5]]
-    for data, names in ((WIDE, BRIEF), (LONG, BRIEF_LONG)):
-        logs = SlateLogs.from_frame(make_frame(data), **names, item_features=table)
-        assert_array_equal(logs.item_features, want)
     some = {"c": [3, 0.5], "a": [1, 0.5], "b": [2, 0.5]}
-    logs = SlateLogs.from_frame(make_frame(WIDE), **BRIEF, item_features=some)
-    assert_array_equal(logs.item_features, want)
-    logs = SlateLogs.from_frame(make_frame(WIDE), **BRIEF, item_features=want)
-    assert_array_equal(logs.item_features, want)
+    for data, names in FORMS:
+        for given in (table, some, want):
+            frame = make_frame(data)
+            logs = SlateLogs.from_frame(frame, **names, item_features=given)
+            assert_array_equal(logs.item_features, want)
 
 
 def test_features_of_items_by_the_index():
@@ -239,20 +192,24 @@ def test_features_of_items_by_the_index():
 
 
 def test_mistakes_in_features(make_frame):
-    frame = make_frame(WIDE)
-
-    def refused(features, error=ValueError):
-        with pytest.raises(error) as caught:
-            SlateLogs.from_frame(frame, **BRIEF, item_features=features)
-        return str(caught.value)
-
-    assert "called 'item', 'item_id'; it has 'x'" in refused(make_frame({"x": [1, 2]}))
-    some = make_frame({"item": ["a", "b", "cc"], "x": [1, 2, 3]})
-    assert "no row for item 'c' (1 such items). Did you mean 'cc'?" in refused(some)
-    twice = make_frame({"item": ["a", "b", "c", "b"], "x": [1, 2, 3, 4]})
-    assert "two rows for item 'b'" in refused(twice)
-    text = make_frame({"item": ["a", "b", "c"], "x": ["1", "2", "3"]})
-    assert "in column 'x'; features of items are numbers" in refused(text, TypeError)
+    items = ["a", "b", "c"]
+    for features, error, told in (
+        ({"x": [1, 2]}, ValueError, r"called 'item', 'item_id'; it has 'x'"),
+        (
+            {"item": ["a", "b", "cc"], "x": [1, 2, 3]},
+            ValueError,
+            r"no row for item 'c' \(1 such items\)\. Did you mean 'cc'\?",
+        ),
+        ({"item": [*items, "b"], "x": range(4)}, ValueError, "two rows for item 'b'"),
+        (
+            {"item": items, "x": ["1", "2", "3"]},
+            TypeError,
+            "in column 'x'; features of items are numbers",
+        ),
+    ):
+        table = make_frame({name: list(values) for name, values in features.items()})
+        with pytest.raises(error, match=told):
+            SlateLogs.from_frame(make_frame(WIDE), **BRIEF, item_features=table)
 
 
 # -- there and back -------------------------------------------------------------------
@@ -287,30 +244,21 @@ def plain():
 @pytest.mark.parametrize("make", [padded, by_slot, plain])
 def test_there_and_back(make, form, backend):
     pytest.importorskip(backend)
-    logs = make()
+    logs, wide = make(), form == "wide"
     frame = logs.to_frame(backend, form=form)
+    slots = range(1, logs.n_slots + 1)
     names = {"context": [f"context_{j}" for j in range(logs.n_features)]}
-    for name in ("reward", "propensity", "timestamp", "group"):
+    names["item"] = [f"slot_{j}" for j in slots] if wide else "item"
+    names |= {} if wide else {"round": "round", "slot": "slot"}
+    for name in ("reward", "propensity", "timestamp", "group", "slot_reward"):
         if getattr(logs, name) is not None:
             names[name] = name
-    slots = range(1, logs.n_slots + 1)
-    if form == "wide":
-        names["item"] = [f"slot_{j}" for j in slots]
-    else:
-        names |= {"item": "item", "round": "round", "slot": "slot"}
-    if logs.slot_reward is not None:
-        names["slot_reward"] = (
-            [f"slot_reward_{j}" for j in slots] if form == "wide" else "slot_reward"
-        )
-    candidates = range(9) if logs.candidates is None else "candidates"
-    back = SlateLogs.from_frame(
-        frame,
-        **names,
-        candidates=candidates,
-        columns=list(logs.columns),
-        reward_range=logs.reward_range,
-    )
-    assert_equal_logs(back, logs)
+    if wide and logs.slot_reward is not None:
+        names["slot_reward"] = [f"slot_reward_{j}" for j in slots]
+    names["candidates"] = range(9) if logs.candidates is None else "candidates"
+    names |= {"columns": list(logs.columns), "reward_range": logs.reward_range}
+    back = SlateLogs.from_frame(frame, **names)
+    assert_same_fields(back, logs, "context")
     if backend == "pandas":
         context = np.asarray(back.context, dtype=float).reshape(logs.shape)
         assert_array_equal(context, logs.context)
@@ -318,42 +266,19 @@ def test_there_and_back(make, form, backend):
 
 def test_candidates_that_are_numbered_anew_get_one_number_each():
     pandas = pytest.importorskip("pandas")
-    logs = SlateLogs(
-        np.zeros((2, 1)),
-        [[0, 1], [1, 0]],
-        [1.0, 0.0],
-        n_candidates=[2, 3],
-        item_id=[[5, 7, 0], [9, 5, 8]],
-    )
-    frame = logs.to_frame()
+    fields = {"n_candidates": [2, 3], "item_id": [[5, 7, 0], [9, 5, 8]]}
+    frame = SlateLogs(
+        np.zeros((2, 1)), [[0, 1], [1, 0]], [1.0, 0.0], **fields
+    ).to_frame()
     assert isinstance(frame, pandas.DataFrame)
-    back = SlateLogs.from_frame(
-        frame,
-        item=["slot_1", "slot_2"],
-        reward="reward",
-        candidates="candidates",
-        context=["context_0"],
-    )
+    names = {"item": ["slot_1", "slot_2"], "reward": "reward"}
+    names |= {"candidates": "candidates", "context": ["context_0"]}
+    back = SlateLogs.from_frame(frame, **names)
     assert_array_equal(back.item_id[0], [5, 7, 8, 9])
     assert_array_equal(back.slate, [[0, 1], [0, 3]])
-    assert_array_equal(
-        back.candidates, [[True, True, False, False], [True, False, True, True]]
-    )
-
-
-def test_the_context_stays_in_its_library(make_frame):
-    logs = SlateLogs.from_frame(make_frame(WIDE), **OF_WIDE)
-    for form in ("wide", "long"):
-        assert type(logs.to_frame(form=form)) is type(logs.context)
+    assert_array_equal(back.candidates, [[1, 1, 0, 0], [1, 0, 1, 1]])
     one = SlateLogs(sparse.eye(2).tocsr(), [[0], [1]], [1.0, 0.0])
     assert len(one.to_frame(form="long")) == 2
-
-
-def test_frames_are_not_written_to(make_frame):
-    frame, same = make_frame(WIDE), make_frame(WIDE)
-    logs = SlateLogs.from_frame(frame, **OF_WIDE)
-    logs.to_frame()
-    assert frame.equals(same)
 
 
 # -- mistakes -------------------------------------------------------------------------
@@ -409,44 +334,70 @@ def test_mistakes_of_the_wide_form(make_frame, message):
 
 
 def test_mistakes_of_the_long_form(make_frame):
-    def refused(changed, error=ValueError, **names):
-        with pytest.raises(error) as caught:
-            SlateLogs.from_frame(
-                make_frame({**LONG, **changed}), **{**BRIEF_LONG, **names}
-            )
-        return str(caught.value)
+    one_row = make_frame({"page": [7, 3], "item": ["a", "c"]})
+    who = {"who": [["a"], ["a"], ["c"], ["c"]]}
+    clicks = {"slot_reward": "click"}
+    for changed, names, error, told in (
+        (
+            {"total": [3.0, 2.0, 1.0, 0.5]},
+            {},
+            ValueError,
+            "column 'total' changes within page 7: 3.0 at row 0, 2.0 at row 1",
+        ),
+        (
+            {"age": [31, None, 54, 22]},
+            {"context": ["age"]},
+            ValueError,
+            "column 'age' changes within page 7",
+        ),
+        (
+            {"place": [1, 1, 2, 1]},
+            {},
+            ValueError,
+            "page 7 has two rows for slot 1: rows 0 and 1",
+        ),
+        (
+            {"click": [1.0, None, 0, 0]},
+            clicks,
+            ValueError,
+            "'click' has no reward at row 1",
+        ),
+        (
+            {"click": list("abcd")},
+            clicks,
+            TypeError,
+            "must hold the rewards of slots, num",
+        ),
+        (
+            {},
+            {"slot_reward": ["click"]},
+            TypeError,
+            "must name one column in the long form",
+        ),
+        (
+            {"page": [7, 7, None, 5]},
+            {},
+            ValueError,
+            "'page' has a missing value at row 2",
+        ),
+        (
+            who,
+            {"candidates": "who"},
+            ValueError,
+            "page 7 shows 'b' in slot 1, which is not among its candidates",
+        ),
+        ({}, {"candidates": one_row}, ValueError, "candidates has no row for page 5"),
+        ({"item": [None] * 4}, {}, ValueError, "no page shows an item"),
+        ({name: [] for name in LONG}, {}, ValueError, "the frame is empty"),
+    ):
+        frame = make_frame({**LONG, **changed})
+        with pytest.raises(error, match=re.escape(told)):
+            SlateLogs.from_frame(frame, **BRIEF_LONG | names)
 
-    found = refused({"total": [3.0, 2.0, 1.0, 0.5]})
-    assert "column 'total' changes within page 7: 3.0 at row 0, 2.0 at row 1" in found
-    found = refused({"age": [31, None, 54, 22]}, context=["age"])
-    assert "column 'age' changes within page 7" in found
-    found = refused({"place": [1, 1, 2, 1]})
-    assert "page 7 has two rows for slot 1: rows 0 and 1" in found
-    found = refused({"click": [1.0, None, 0.0, 0.0]}, slot_reward="click")
-    assert "column 'click' has no reward at row 1" in found
-    found = refused({"click": list("abcd")}, TypeError, slot_reward="click")
-    assert "column 'click' must hold the rewards of slots, numbers" in found
-    found = refused({}, TypeError, slot_reward=["click"])
-    assert "slot_reward must name one column in the long form" in found
-    found = refused({"page": [7, 7, None, 5]})
-    assert "column 'page' has a missing value at row 2" in found
-    found = refused({"who": [["a"], ["a"], ["c"], ["c"]]}, candidates="who")
-    assert "page 7 shows 'b' in slot 1, which is not among its candidates" in found
-    found = refused({}, candidates=make_frame({"page": [7, 3], "item": ["a", "c"]}))
-    assert "candidates has no row for page 5" in found
-    found = refused({"item": [None] * 4})
-    assert "no page shows an item" in found
-    found = refused({name: [] for name in LONG})
-    assert "the frame is empty" in found
 
-
-def test_missing_values_are_constant_in_a_page(make_frame):
-    data = {**LONG, "age": [None, None, 54, 22]}
-    logs = SlateLogs.from_frame(make_frame(data), **{**BRIEF_LONG, "context": ["age"]})
-    assert len(logs) == 3
-
-
-def test_rewards_of_empty_slots_may_be_missing(make_frame):
+def test_missing_values_of_a_page_and_of_empty_slots(make_frame):
+    frame = make_frame({**LONG, "age": [None, None, 54, 22]})
+    assert len(SlateLogs.from_frame(frame, **BRIEF_LONG | {"context": ["age"]})) == 3
     data = {**WIDE, "click_1": [1.0, None, 0.0], "click_2": [2.0, 1.0, float("nan")]}
     logs = SlateLogs.from_frame(make_frame(data), **OF_WIDE)
     assert_array_equal(logs.slot_reward, [[1, 2], [0, 1], [0, 0]])
@@ -463,11 +414,13 @@ def test_what_is_no_frame_or_no_form():
 
 
 def test_values_in_place_of_names(make_frame):
-    for field in ("reward", "group", "timestamp", "propensity"):
-        with pytest.raises(TypeError, match=f"{field} must be the name .* an array"):
-            names = {**BRIEF, field: np.ones(3)}
-            SlateLogs.from_frame(make_frame(WIDE), **names)
-    for field in ("item", "round", "slot"):
-        with pytest.raises(TypeError, match=f"{field} must be the name .* an array"):
-            names = {**BRIEF_LONG, field: np.ones(3)}
-            SlateLogs.from_frame(make_frame(LONG), **names)
+    wide, long = (
+        ("reward", "group", "timestamp", "propensity"),
+        ("item", "round", "slot"),
+    )
+    for (data, names), fields in zip(FORMS, (wide, long), strict=True):
+        for field in fields:
+            with pytest.raises(
+                TypeError, match=f"{field} must be the name .* an array"
+            ):
+                SlateLogs.from_frame(make_frame(data), **names | {field: np.ones(3)})

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -62,6 +64,10 @@ def test_only_slates_and_rewards_are_needed():
     logs = slates_of()
     assert logs.n_candidates == logs.max_candidates == 3
     assert all(getattr(logs, name) is None for name in [*FIELDS][1:])
+    assert slates_of(slate=np.full((3, 2), -1)).max_candidates == 0
+    assert slates_of(slate=[[1, 1]] * 3).max_candidates == 2
+    logs = slates_of(item_features=np.ones((3, 5)))
+    assert logs[[2]].item_features is logs.item_features
 
 
 def test_the_reward_defaults_to_the_sum_over_slots():
@@ -81,16 +87,8 @@ def test_candidates_may_differ_by_slot():
     where[1, 1] = [True, True, False, True]
     with pytest.raises(ValueError, match="candidate 2 at row 1, slot 1, which is not"):
         slates_of(candidates=where)
-
-
-def test_features_may_be_shared_by_the_rounds():
-    logs = slates_of(item_features=np.ones((3, 5)))
-    assert logs[[2]].item_features is logs.item_features
-
-
-def test_slates_may_be_empty_or_repeat_a_candidate():
-    assert slates_of(slate=np.full((3, 2), -1)).max_candidates == 0
-    assert slates_of(slate=[[1, 1]] * 3).max_candidates == 2
+    with pytest.raises(ValueError, match="at most 4 as in `candidates`, got 9"):
+        slates_of(candidates=FIELDS["candidates"], n_candidates=9)
 
 
 @pytest.mark.parametrize(
@@ -135,25 +133,23 @@ def test_bad_fields_are_refused(field, value, error, message):
         slates_of(**{field: value})
 
 
-def test_no_more_candidates_than_the_mask_has():
-    with pytest.raises(ValueError, match="at most 4 as in `candidates`, got 9"):
-        slates_of(candidates=FIELDS["candidates"], n_candidates=9)
-    assert slates_of(candidates=FIELDS["candidates"]).n_candidates == 4
-
-
 @pytest.mark.parametrize("key", [[2, 0], slice(1, None), 1, [True, False, True], []])
 def test_rows_of_every_field(key):
     logs = slates_of(**FIELDS, logging_policy=UNIFORM).with_columns(x=[5, 6, 7])
     rows = np.arange(3)[[1] if key == 1 else key] if key != [] else []
-    for taken in (logs[key], logs[key, ...]):
+    for taken in (logs[key], logs[key, ...], pickle.loads(pickle.dumps(logs[key]))):
+        assert type(taken) is SlateLogs
         assert len(taken) == len(rows)
         for name in logs._row_fields:
             assert_array_equal(getattr(taken, name), getattr(logs, name)[rows])
         assert taken.max_candidates == 4
-        assert taken.logging_policy is UNIFORM
+        assert isinstance(taken.logging_policy, UniformSlatePolicy)
         assert taken.reward_range == (0, 2)
         assert_array_equal(taken.columns["x"], np.array([5, 6, 7])[rows])
+        assert taken.row_id == logs[key].row_id
         assert_array_equal(taken.row_id.position, rows)
+    with pytest.raises(TypeError, match="SlateLogs cannot be converted to an array"):
+        np.asarray(logs)
 
 
 def test_summary_names_what_there_is():
@@ -218,12 +214,6 @@ def test_features_of_a_catalogue():
             slates_of(n_candidates=4, item_id=ids, item_features=table)
 
 
-@pytest.mark.parametrize("policy", ["uniform", UniformSlatePolicy, np.ones((3, 2, 4))])
-def test_what_is_no_logging_policy(policy):
-    with pytest.raises(TypeError, match=r"ProductSlatePolicy\(slot_proba\)"):
-        slates_of(logging_policy=policy)
-
-
 def test_fields_that_can_be_replaced():
     logs = slates_of(n_candidates=4, reward_range=(0, 2))
     new = logs.replace(
@@ -245,11 +235,13 @@ def test_fields_that_can_be_replaced():
             logs.replace(**fields)
 
 
-def test_ragged_slates():
-    with pytest.raises(ValueError, match=r"2 slots at row 1 and 3 at row 0\. Fill"):
-        SlateLogs(np.zeros((2, 1)), [[0, 1, 2], [1, 0]], [0, 1])
-
-
-def test_booleans_are_no_slates():
-    with pytest.raises(TypeError, match="index of a candidate in every slot, got bool"):
-        SlateLogs(np.zeros((2, 1)), np.eye(2, dtype=bool), np.zeros(2))
+def test_slates_of_other_kinds():
+    for slate, error, message in (
+        ([[0, 1, 2], [1, 0]], ValueError, r"2 slots at row 1 and 3 at row 0\. Fill"),
+        (np.eye(2, dtype=bool), TypeError, "of a candidate in every slot, got bool"),
+    ):
+        with pytest.raises(error, match=message):
+            SlateLogs(np.zeros((2, 1)), slate, [0, 1])
+    for policy in ("uniform", UniformSlatePolicy, np.ones((3, 2, 4))):
+        with pytest.raises(TypeError, match=r"ProductSlatePolicy\(slot_proba\)"):
+            slates_of(logging_policy=policy)

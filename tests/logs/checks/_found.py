@@ -4,7 +4,8 @@
 
 import numpy as np
 
-from skope_ope import BanditLogs, audit
+from skope_ope import BanditLogs, SlateLogs, audit
+from skope_ope.datasets import make_bandit_logs
 
 
 def findings(logs, *names, random_state=0):
@@ -42,6 +43,20 @@ def logs_of(x, action, propensity, **fields):
 
 def plain_logs(action, propensity, **fields):
     return logs_of(np.empty((len(action), 0)), action, propensity, **fields)
+
+
+def softmax_logs(seed=0, n_rounds=3000, **params):
+    """Logs of the package's own softmax logger of four actions."""
+    sizes = {"n_features": 4, "n_actions": 4}
+    return make_bandit_logs(n_rounds, random_state=seed, **sizes, **params)
+
+
+def blank_slates(slate, **fields):
+    """Logs of slates without features and, unless they are given, rewards."""
+    n = len(slate)
+    return SlateLogs(
+        **{"context": np.zeros((n, 1)), "reward": np.zeros(n)} | fields, slate=slate
+    )
 
 
 def urn(n_rounds, n_actions, seed, n_segments=1):

@@ -58,10 +58,13 @@ def test_facts_by_hand():
     assert (facts["first time"], facts["last time"]) == (10, 40)
 
 
-def test_of_many_actions_the_most_and_the_least():
+def test_facts_of_many_actions_and_rewards_and_of_dates():
     action = np.append(np.arange(20_000), np.full(7, 1234))
-    logs = BanditLogs(np.zeros((len(action), 1)), action, np.ones(len(action)))
-    facts = facts_of(logs)
+    reward = np.random.default_rng(0).random(len(action))
+    time = np.datetime64("2026-01-01T00:00:00") + np.arange(len(action))
+    facts = facts_of(
+        BanditLogs(np.zeros((len(action), 1)), action, reward, timestamp=time)
+    )
     assert facts["number of actions"] == 20_000
     table = facts["actions, most and least"]
     assert len(table["action"]) == 100
@@ -69,12 +72,8 @@ def test_of_many_actions_the_most_and_the_least():
     assert table["rounds"][-1] == 1
     assert "mean propensity" not in table
     assert "actions" not in facts
-
-
-def test_many_rewards_are_not_counted():
-    reward = np.random.default_rng(0).random(10_000)
-    logs = BanditLogs(np.zeros((10_000, 1)), np.zeros(10_000), reward)
-    assert facts_of(logs)["reward, distinct values"] == "more than 1,000"
+    assert facts["reward, distinct values"] == "more than 1,000"
+    assert facts["first time"] == "2026-01-01T00:00:00"
 
 
 def test_unseen_actions():
@@ -119,34 +118,21 @@ def test_few_groups():
 
 
 def test_facts_of_slates():
-    slate = [[0, 1], [2, -1], [1, 0], [0, -1]]
-    logs = SlateLogs(np.zeros((4, 1)), slate, [1.0, 0, 2, 0]).with_columns(
-        sample_weight=[1.0, 1, 2, 2]
-    )
+    slate, offered = [[0, 1], [2, -1], [1, 0], [0, -1]], [[1, 1, 0], [1, 1, 1]]
+    offered = np.array([*offered, [1, 1, 0], [1, 0, 0]], dtype=bool)
+    logs = SlateLogs(np.zeros((4, 1)), slate, [1.0, 0, 2, 0])
+    logs = logs.with_columns(sample_weight=[1.0, 1, 2, 2])
     facts = facts_of(logs)
     assert facts["empty slots, share"] == 0.25
-    assert facts["slots"] == {
-        "slot": [0, 1],
-        "share filled": [1, 0.5],
-        "distinct candidates": [3, 2],
-    }
+    table = {"slot": [0, 1], "share filled": [1, 0.5], "distinct candidates": [3, 2]}
+    assert facts["slots"] == table
     assert "candidates of a page, highest" not in facts
-    offered = [[1, 1, 0], [1, 1, 1], [1, 1, 0], [1, 0, 0]]
-    some = SlateLogs(
-        logs.context, slate, logs.reward, candidates=np.array(offered, dtype=bool)
-    )
-    told = facts_of(some)
+    assert facts["sample weight, mean"] == 1.5
+    assert list(found(logs, *OF_FACTS)) == ["few_rewards"]
+    told = facts_of(SlateLogs(logs.context, slate, logs.reward, candidates=offered))
     assert told["candidates, most"] == 3
     ends = [told[f"candidates of a page, {end}"] for end in ("lowest", "highest")]
     assert ends == [1, 3]
-    assert facts["sample weight, mean"] == 1.5
-    assert list(found(logs, *OF_FACTS)) == ["few_rewards"]
-
-
-def test_dates_are_told_as_texts():
-    time = np.array(["2026-01-02", "2026-01-01"], dtype="datetime64[s]")
-    logs = BanditLogs(np.zeros((2, 1)), [0, 1], [1.0, 0], timestamp=time)
-    assert facts_of(logs)["first time"] == "2026-01-01T00:00:00"
 
 
 # -- columns of the context -----------------------------------------------------------
@@ -163,11 +149,6 @@ def odd(context):
 
 def noise(n_rounds=3000, n_columns=4):
     return np.random.default_rng(0).normal(size=(n_rounds, n_columns))
-
-
-def test_nothing_odd():
-    assert odd(noise()) == {}
-    assert odd(np.empty((5, 0))) == {}
 
 
 def test_arrays():
@@ -191,11 +172,8 @@ def test_one_round_says_it_all():
     X[:, 1], X[:, 2] = 1.0, X[:, 0]
     assert set(odd(X)) == {"constant_column", "duplicate_column"}
     X[12_345, 1:] = 7.0
-    assert odd(X) == {}
-
-
-def test_large_numbers_are_not_infinite():
-    X = np.full((10, 2), 1e308)
+    assert odd(X) == odd(noise()) == odd(np.empty((5, 0))) == odd(np.ones((1, 3))) == {}
+    X = np.full((10, 2), 1e308)  # large numbers are not infinite
     X[::2] /= 2
     assert "missing_values" not in odd(X)
 
@@ -205,17 +183,10 @@ def test_frames(library):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     text = rng.choice(["a", "b", None], 500)
-    frame = pd.DataFrame(
-        {
-            "age": rng.normal(size=500),
-            "city": text,
-            "town": text,
-            "country": "x",
-            "visits": pd.array(rng.integers(0, 9, 500), dtype="Int64"),
-            "since": pd.date_range("2026-01-01", periods=500),
-            "empty": np.full(500, np.nan),
-        }
-    )
+    columns = {"age": rng.normal(size=500), "city": text, "town": text, "country": "x"}
+    columns["visits"] = pd.array(rng.integers(0, 9, 500), dtype="Int64")
+    columns["since"] = pd.date_range("2026-01-01", periods=500)
+    frame = pd.DataFrame(columns | {"empty": np.full(500, np.nan)})
     frame.loc[3, "visits"] = pd.NA
     frame.loc[[4, 5], "since"] = pd.NaT
     if library == "polars":
@@ -247,29 +218,16 @@ def test_sparse_and_wide():
     assert facts["columns tested"] == "200 of 300 (the first)"
 
 
-def test_one_round_and_slates():
-    assert odd(np.ones((1, 3))) == {}
-    X = noise(50, 2)
-    X[:, 1] = 0
-    slates = SlateLogs(X, np.zeros((50, 1), int), np.arange(50.0))
-    assert list(found(slates, *OF_COLUMNS)) == ["constant_column"]
-
-
-def frame_logs(column="visitor_id", n_values=200, group=None, n_rounds=500):
+def frame_logs(column="visitor_id", n_values=200, group=None):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    context = pd.DataFrame(
-        {
-            "price": rng.integers(0, 900, n_rounds),
-            column: rng.integers(0, n_values, n_rounds),
-        }
-    )
-    action = rng.integers(0, 2, n_rounds)
-    if group is not None:
-        group = context.pop(group).to_numpy()
-    return BanditLogs(
-        context, action, rng.random(n_rounds), np.full(n_rounds, 0.5), group=group
-    )
+    values = {
+        "price": rng.integers(0, 900, 500),
+        column: rng.integers(0, n_values, 500),
+    }
+    group = None if group is None else values.pop(group)
+    action = rng.integers(0, 2, 500)
+    return BanditLogs(pd.DataFrame(values), action, rng.random(500), 0.5, group=group)
 
 
 @pytest.mark.frames
@@ -279,26 +237,15 @@ def test_a_user_in_the_context_is_asked_about():
     assert one.columns == ("visitor_id",)
     assert "group='visitor_id'" in one.advice[0]
     assert "group_in_context" in str(audit(frame_logs()))
-
-
-@pytest.mark.frames
-@pytest.mark.parametrize("name", ["user", "customer id", "Session", "id", "client_nr"])
-def test_names_of_groups(name):
-    assert "group_in_context" in found(frame_logs(name), "group_in_context")
-
-
-@pytest.mark.frames
-@pytest.mark.parametrize(
-    "logs",
-    [
-        {"column": "identity"},  # no name of a group
-        {"n_values": 5},  # categories
-        {"n_values": 10**9},  # every round another one
-        {"group": "visitor_id"},
-    ],
-)
-def test_what_is_no_group_or_is_passed_as_one(logs):
-    assert findings(frame_logs(**logs), "group_in_context") == []
+    for name in ("user", "customer id", "Session", "id", "client_nr"):
+        assert "group_in_context" in found(frame_logs(name), "group_in_context")
+    for logs in (
+        frame_logs("identity"),  # no name of a group
+        frame_logs(n_values=5),  # categories
+        frame_logs(n_values=10**9),  # every round another one
+        frame_logs(group="visitor_id"),
+    ):
+        assert findings(logs, "group_in_context") == []
 
 
 # -- rounds that were dropped ---------------------------------------------------------
@@ -325,12 +272,11 @@ def test_dropped_rounds_are_named_first(policy):
 @pytest.mark.parametrize("sign", [-1, 0, 1])
 def test_rewards_of_both_signs_are_no_export_of_orders(sign):
     x, action, reward, p = orders()
-    if sign == 0:  # some cost more than they bring
-        reward = reward - np.median(reward)
-    for rewards in (reward if sign == 0 else sign * reward, np.arange(len(x))):
-        (one,) = findings(
-            BanditLogs(x, action, rewards, p), "action_too_frequent", "action_too_rare"
-        )
+    # of sign 0: some cost more than they bring
+    reward = sign * reward if sign else reward - np.median(reward)
+    for rewards in (reward, np.arange(len(x))):
+        logs = BanditLogs(x, action, rewards, p)
+        (one,) = findings(logs, "action_too_frequent", "action_too_rare")
         is_first = one.advice[0].startswith("No reward of the log is 0.")
         assert is_first == (sign != 0 and rewards[0] != 0)
         assert any("Rounds were dropped" in text for text in one.advice)

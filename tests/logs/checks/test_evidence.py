@@ -61,9 +61,6 @@ def test_an_e_value_by_hand():
     assert misfit_effect(f) == pytest.approx(0.25)  # of f - 1: ln f has mean 0
     # a wrong round ruins one who stakes all
     assert log_e_value(np.zeros(1)) == pytest.approx(np.log((0.9 + 0.5) / 3))
-
-
-def test_its_mean_is_one_under_right_propensities():
     assert mean_e(6) == pytest.approx(1, rel=1e-12)
     assert mean_e(3, share=np.array([1.0, 0.1, 0.4])) == pytest.approx(1, rel=1e-12)
 
@@ -82,12 +79,9 @@ def test_thinned_rounds_with_their_weights():
     # rounds of action 2 are all kept, others with probability 1/2, 1/10
     kept = np.array([0.5, 0.1, 1.0])
     law = MU * kept / (MU @ kept)
-    share = (1 / kept) / (1 / kept).max()
-    f = GUESS / MU
-    total = 0.0
-    for log in product(range(3), repeat=3):
-        log = np.array(log)
-        total += law[log].prod() * np.exp(log_e_value(f[log], share[log]))
+    share, f = kept.min() / kept, GUESS / MU
+    logs = map(list, product(range(3), repeat=3))
+    total = sum(law[a].prod() * np.exp(log_e_value(f[a], share[a])) for a in logs)
     assert total == pytest.approx(1, rel=1e-12)
 
 
@@ -147,13 +141,14 @@ def test_the_mean_e_value_of_a_model_is_at_most_one():
 
 def test_a_held_out_probability_is_one_of_the_other_half():
     action = np.array([0, 1, 0, 1, 2, 1, 0, 1])
-    logs = BanditLogs(np.empty((8, 0)), action, np.zeros(8), actions=[0, 1, 2, 3])
-    half = np.arange(8) % 2  # even rounds: 0, 0, 2, 0; odd ones: 1
-    found = held_out_proba(logs, np.arange(8), crosswise(half))
-    np.testing.assert_allclose(found, [0, 0, 0, 0, 0, 0, 0, 0])
-    half = np.array([0, 0, 1, 1, 1, 0, 0, 1])  # 0, 1, 1, 0 and 0, 1, 2, 1
-    found = held_out_proba(logs, np.arange(8), crosswise(half))
-    np.testing.assert_allclose(found, [0.25, 0.5, 0.5, 0.5, 0, 0.5, 0.25, 0.5])
+    logs = plain_logs(action, None, actions=range(4))
+    for half, expected in (
+        (np.arange(8) % 2, [0] * 8),  # even rounds: 0, 0, 2, 0; odd ones: 1
+        # 0, 1, 1, 0 and 0, 1, 2, 1
+        (np.array([0, 0, 1, 1, 1, 0, 0, 1]), [0.25, 0.5, 0.5, 0.5, 0, 0.5, 0.25, 0.5]),
+    ):
+        found = held_out_proba(logs, np.arange(8), crosswise(half))
+        np.testing.assert_allclose(found, expected)
 
 
 def test_probabilities_sum_to_one_over_what_is_offered():
@@ -220,9 +215,6 @@ def test_the_means_by_hand():
     assert one.ratio == pytest.approx(1.125)
     assert one.z == pytest.approx(0.125 / error)
     assert not one.beyond(0, 1)  # eight rounds tell nothing
-
-
-def test_significance_and_effect():
     assert Excess(1.2, 5.0, 1000).beyond(4, 1.1)
     assert not Excess(1.2, 3.9, 1000).beyond(4, 1.1)
     assert not Excess(1.09, 50.0, 1000).beyond(4, 1.1)
@@ -237,8 +229,7 @@ def test_the_frequent_actions_are_those_of_the_other_half():
     excess = []
     for seed in range(200):
         action = np.random.default_rng(seed).integers(21, size=600)
-        logs = plain_logs(action, np.full(600, 1 / 21))
-        inverse = InversePropensities(logs, np.arange(600))
+        inverse = InversePropensities(plain_logs(action, 1 / 21), np.arange(600))
         assert 0 < inverse.frequent.mean() < 1
         excess.append(inverse.too_small().ratio - 1)
     error = np.std(excess) / np.sqrt(200)
@@ -262,33 +253,29 @@ def test_what_a_learner_follows_by_hand():
 
 
 def test_a_spread_by_hand():
-    # 200 steps: 40 blocks of 5, which alternate between +5 and -5
     steps = np.tile(np.repeat([1.0, -1.0], 5), 20)
     # (40 / 78) times 39 changes of 10; blocks of 10 sum up to zero
     assert long_run_spread(steps) == pytest.approx(np.sqrt(40 / 78 * 39 * 100))
     assert long_run_spread(steps[:90]) == pytest.approx(np.sqrt(90))  # too few
     steps = np.tile([1.0, -1.0], 100)
     assert long_run_spread(steps) == pytest.approx(np.sqrt(200))  # blocks of 0, 1
-
-
-@pytest.mark.parametrize("phi", [0.0, 0.9, 0.95])
-def test_it_is_the_spread_of_the_sum(phi):
-    # an autoregression's sum has the variance n / (1 - phi)^2 in the long run
-    rng = np.random.default_rng(0)
-    found = []
-    for _ in range(200):
-        steps = lfilter([1.0], [1.0, -phi], rng.normal(size=8000))
-        found.append(long_run_spread(steps) ** 2 / 8000 * (1 - phi) ** 2)
-    # the larger of two estimates is a little too large, never too small
-    assert 0.97 < np.mean(found) < 1.25
-
-
-def test_a_drift_does_not_enter():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=4000)
     drift = noise + np.linspace(-0.5, 0.5, 4000)
     assert long_run_spread(drift) < 1.1 * long_run_spread(noise)
     assert abs(np.cumsum(drift)).max() > 4 * long_run_spread(drift)
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.9, 0.95])
+def test_it_is_the_spread_of_the_sum(phi):
+    # an autoregression's sum has the variance n / (1 - phi)^2 in the long run
+    noise = np.random.default_rng(0).normal(size=(200, 8000))
+    steps = lfilter([1.0], [1.0, -phi], noise)
+    found = (
+        np.array([long_run_spread(one) for one in steps]) ** 2 / 8000 * (1 - phi) ** 2
+    )
+    # the larger of two estimates is a little too large, never too small
+    assert 0.97 < np.mean(found) < 1.25
 
 
 def with_gaps(gaps):
@@ -303,7 +290,6 @@ def chance_at_end(reward, length):
 
 
 def test_a_tail_by_hand():
-    # 90 gaps of 1 and ten of 31: d = 4, u = 1, e = 30, m / N = .1
     gaps = np.random.default_rng(0).permutation(np.repeat([1, 31], [90, 10]))
     reward = with_gaps(gaps)
     expected = 0.1 * 30 / 4 * np.exp(-99 / 30)
@@ -315,6 +301,8 @@ def test_a_tail_by_hand():
     near = np.repeat([6, 1, 10], [90, 0, 10])
     assert chance_at_end(with_gaps(near), 100) == 0
     assert chance_at_end(np.zeros(1000), 100) == 0
+    heavy = sum(chance_at_end(clicks(0.1, 5000, seed), 90) > 0 for seed in range(200))
+    assert heavy <= 6
 
 
 def test_the_chance_is_that_of_logs_that_end_anywhere():
@@ -328,11 +316,6 @@ def test_the_chance_is_that_of_logs_that_end_anywhere():
     for length in (200, 600):
         share = (since >= length).mean()
         assert chance_at_end(reward, length) == pytest.approx(share, rel=0.25)
-
-
-def test_independent_rewards_have_no_heavy_tail():
-    heavy = sum(chance_at_end(clicks(0.1, 5000, seed), 90) > 0 for seed in range(200))
-    assert heavy <= 6
 
 
 def test_repeats_by_hand():

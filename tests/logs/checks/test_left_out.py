@@ -66,24 +66,16 @@ def test_the_mean_of_the_inverse_counts_what_could_be_taken():
 
 
 def test_chance_does_not_leave_out_what_is_logged_often():
-    # 10 actions are gone, and the propensities do not know it
     assert not logs_of(*rounds(0, 290, K, 10_000))._left_out_by_chance
     dropped = np.array([0.1, 0.3, 0.3, 0.3])
     action = np.random.RandomState(0).randint(1, 4, 3000)
     reward = np.zeros(3000)
     few = logs_of(action, reward, dropped[action], actions=np.arange(4))
     assert not few._left_out_by_chance
-
-
-def test_the_number_that_chance_leaves_out():
-    # at 4.3 rounds an action four of 300 are left out; at 33, none is
     action, reward, p = rounds(0, n_rounds=10_000)
     assert logs_of(*rounds(0))._left_out_by_chance
     kept = action != 7
     assert not logs_of(action[kept], reward[kept], p[kept])._left_out_by_chance
-
-
-def test_more_actions_than_rounds():
     action = np.random.RandomState(0).randint(20_000, size=N)
     p = np.full(N, 1 / 20_000)
     logs = logs_of(action, np.zeros(N), p, actions=np.arange(20_000))
@@ -104,15 +96,6 @@ def test_varied_offers():
     assert not wrong._left_out_by_chance
 
 
-def test_groups_that_repeat_a_choice_have_made_it_once():
-    action, reward, p = (np.repeat(part, 10) for part in rounds(0))
-    user = np.repeat(np.arange(N), 10)
-    assert logs_of(action, reward, p, group=user)._left_out_by_chance
-    assert not logs_of(action, reward, p)._left_out_by_chance
-    apart = rounds(0, 290, K, 10 * N)
-    assert not logs_of(*apart, group=user)._left_out_by_chance
-
-
 def test_what_does_not_tell():
     action, reward, p = rounds(0)
     given = logs_of(action, reward, p)
@@ -130,3 +113,9 @@ def test_what_does_not_tell():
     assert not logs_of(action[:1], reward[:1], p[:1])._left_out_by_chance
     everything = logs_of(np.arange(K), np.zeros(K), np.full(K, 1 / K))
     assert not everything._left_out_by_chance
+    action, reward, p = (np.repeat(part, 10) for part in rounds(0))
+    user = np.repeat(np.arange(N), 10)
+    assert logs_of(action, reward, p, group=user)._left_out_by_chance
+    assert not logs_of(action, reward, p)._left_out_by_chance
+    apart = rounds(0, 290, K, 10 * N)
+    assert not logs_of(*apart, group=user)._left_out_by_chance

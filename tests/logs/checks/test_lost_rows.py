@@ -5,11 +5,7 @@
 import numpy as np
 import pytest
 
-from skope_ope import (
-    SlateLogs,
-    UniformSlatePolicy,
-    audit,
-)
+from skope_ope import SlateLogs, UniformSlatePolicy, audit
 from skope_ope.exceptions import LogsWarning, PropensityWarning
 from tests.logs.checks._found import findings
 
@@ -122,14 +118,11 @@ def test_pages_that_show_all_they_offer_ring_not():
     assert findings(logs, "lost_rows")
 
 
-def test_dense_rewards_tell_nothing():
+def test_dense_rewards_and_none_of_slots_tell_nothing():
     slate, clicked = pages(rate=1.0, short=0.5)
     logs = made(slate, clicked)
     assert not findings(logs, "lost_rows")
     assert not findings(logs, "lost_pages")
-
-
-def test_logs_without_rewards_of_slots_tell_nothing():
     slate, clicked = lose(*pages(), keep_first=False)
     logs = SlateLogs(np.zeros((len(slate), 1)), slate, clicked.sum(axis=1))
     assert findings(logs, "lost_rows") == []
@@ -151,15 +144,9 @@ def test_missing_pages_without_a_reward_are_told():
     first = int(np.flatnonzero(~kept)[0])  # a single page without one is enough
     kept[first] = True
     assert not findings(made(slate[kept], clicked[kept]), "lost_pages")
-
-
-def test_few_missing_pages_are_no_news():
     slate, clicked = pages(n=60)
     kept = clicked.any(axis=1)
     assert not findings(made(slate[kept], clicked[kept]), "lost_pages")
-
-
-def test_pages_of_weight_zero_do_not_count():
     slate, clicked = pages()
     weight = clicked.any(axis=1).astype(float)
     logs = made(slate, clicked).with_columns(sample_weight=weight)
@@ -185,18 +172,15 @@ def test_the_reward_of_the_page_in_each_slot_is_an_error():
     assert found.severity == "error"
     assert found.number == np.count_nonzero(logs.reward)
     assert "reward=... and without slot_reward" in found.advice[0]
-
-
-@pytest.mark.parametrize("share", [0.01, 0.2, 0.9])
-def test_clicks_of_slots_are_none(share):
-    clicks = np.column_stack([bought(share, seed) for seed in range(3)])
-    assert findings(with_slot_rewards(clicks), "page_reward") == []
-
-
-def test_few_rewards_tell_nothing():
     rare = np.zeros(400)
     rare[:9] = 1
     logs = with_slot_rewards(np.repeat(rare[:, None], 3, axis=1))
     assert findings(logs, "page_reward") == []
     without = SlateLogs(np.zeros((400, 1)), logs.slate, bought())
     assert findings(without, "page_reward") == []
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.9])
+def test_clicks_of_slots_are_none(share):
+    clicks = np.column_stack([bought(share, seed) for seed in range(3)])
+    assert findings(with_slot_rewards(clicks), "page_reward") == []

@@ -66,7 +66,7 @@ def test_greedy_choices_that_are_recorded_as_certain(epsilon):
     assert "greedy choices" in alarm["propensity_too_small"].advice[0]
 
 
-def test_offers_that_are_not_passed():
+def test_offers_and_loggers_that_are_not_passed():
     # it looks as if the logger chose between more actions
     rng = np.random.default_rng(0)
     x, _, _, _ = world()
@@ -78,10 +78,7 @@ def test_offers_that_are_not_passed():
     assert found(logs_of(x, action, p, available=offered)) == {}
     alarm = found(logs_of(x, action, p))["propensity_too_large"]
     assert "`available`" in alarm.advice[0]
-
-
-def test_loggers_that_are_not_passed():
-    action = np.random.default_rng(0).integers(2, size=3000) + np.arange(3000) % 2
+    action = rng.integers(2, size=3000) + np.arange(3000) % 2
     assert "propensity_too_large" in found(plain_logs(action, np.full(3000, 0.5)))
 
 
@@ -126,13 +123,11 @@ def test_propensities_that_are_too_small():
     alarm = found(logs_of(x, action, one))["propensity_too_small"]
     assert alarm.actions in ((2,), ())
     assert (action[list(alarm.rows)] == 2).all() or not alarm.actions
-
-
-def test_all_rounds_alike():
-    action = np.arange(200) % 2
-    quarter = plain_logs(action, np.full(200, 0.25))
-    assert found(quarter)["propensity_too_small"].number == np.inf
-    assert found(plain_logs(action[:4], np.full(4, 0.25))) == {}  # no wonder in four
+    # of all rounds alike, which is no wonder in four
+    action, quarter = np.arange(200) % 2, np.full(200, 0.25)
+    alarm = found(plain_logs(action, quarter))["propensity_too_small"]
+    assert alarm.number == np.inf
+    assert found(plain_logs(action[:4], quarter[:4])) == {}
 
 
 def test_propensities_that_are_too_large():
@@ -157,6 +152,8 @@ def test_an_impossible_propensity():
     # one of very many actions: uniform rankings of twenty items
     rankings = plain_logs(np.arange(500), np.full(500, 4e-19))
     assert found(rankings, alarms=False) == {}
+    with pytest.raises(ValueError, match=r"row 1 .*its inverse is infinite"):
+        plain_logs([0, 1], [0.5, 5e-324])
 
 
 def test_right_propensities_are_hardly_ever_impossible():
@@ -169,18 +166,12 @@ def test_right_propensities_are_hardly_ever_impossible():
     assert 0 < rung < 1e-5
 
 
-def test_a_propensity_whose_inverse_is_infinite_is_refused_for_that_reason():
-    with pytest.raises(ValueError, match=r"row 1 .*its inverse is infinite"):
-        plain_logs([0, 1], [0.5, 5e-324])
-
-
 @pytest.mark.parametrize("sharpness", [0.25, 0.5, 2, 4])
 def test_another_temperature(sharpness):
     x, mu, action, _ = world()
     wrong = mu**sharpness / (mu**sharpness).sum(axis=1, keepdims=True)
-    alarm = found(logs_of(x, action, None, logging_proba=wrong))[
-        "propensity_calibration"
-    ]
+    alarms = found(logs_of(x, action, None, logging_proba=wrong))
+    alarm = alarms["propensity_calibration"]
     assert ("more often" in alarm.found) == (sharpness < 1)
     if 0.5 <= sharpness <= 2:
         assert alarm.effect == pytest.approx(1)
@@ -223,10 +214,11 @@ def test_logs_that_allow_no_test():
     unknown = found(logs_of(x, action, None), alarms=False)
     assert list(unknown) == ["unknown_propensities"]
     for n in (1, 2, 3):
-        logs = logs_of(x[:n], action[:n], p[:n])
-        assert found(logs, alarms=False) == {}
+        assert found(logs_of(x[:n], action[:n], p[:n]), alarms=False) == {}
     many = np.arange(100_000)
     assert found(plain_logs(many, np.full(100_000, 1e-5)), alarms=False) == {}
+    mu = np.full((60, 3), 1 / 3)  # few rounds: none above 4 / sqrt(60)
+    assert found(plain_logs(np.arange(60) % 3, None, logging_proba=mu)) == {}
 
 
 def test_evaluators_warn_of_alarms_and_keep_notes_to_themselves():
@@ -244,30 +236,18 @@ def test_evaluators_warn_of_alarms_and_keep_notes_to_themselves():
 
 
 # -- means of 1/p, by rounds and by groups --------------------------------------------
-def test_groups_of_one_round_are_rounds():
-    x, _, action, p = world(400)
-    alone, grouped = (
-        found(logs_of(x, action, p / 2, **fields))["propensity_too_small"]
-        for fields in ({}, {"group": np.arange(400)})
-    )
-    assert (grouped.number, grouped.effect) == (alone.number, alone.effect)
 
 
 def test_rounds_repeated_in_their_group_say_no_more_than_once():
     x, _, action, p = world(400)
     rows = np.repeat(np.arange(400), 3)
-    alone = found(logs_of(x, action, p / 2))["propensity_too_small"]
-    repeated = found(logs_of(x[rows], action[rows], p[rows] / 2, group=rows))
-    repeated = repeated["propensity_too_small"]
+    alone, grouped, repeated = (
+        found(logs_of(x[k], action[k], p[k] / 2, group=group))["propensity_too_small"]
+        for k, group in ((rows[::3], None), (rows[::3], rows[::3]), (rows, rows))
+    )
+    assert (grouped.number, grouped.effect) == (alone.number, alone.effect)
     assert repeated.effect == pytest.approx(alone.effect, rel=1e-12)
     assert repeated.number == pytest.approx(alone.number, rel=1e-12)
-
-
-def test_loggers_have_actions_of_their_own():
-    # each could take two of the three actions: the mean of 1/p is 2 / .505 and not 4
-    action, logger = np.tile([0, 1, 1, 2], 100), np.tile([0, 0, 1, 1], 100)
-    fields = {"logger": logger, "actions": [0, 1, 2]}
-    assert found(plain_logs(action, np.full(400, 0.5), **fields)) == {}
 
 
 @pytest.mark.parametrize(
@@ -291,9 +271,3 @@ def test_the_grid_of_rounded_propensities(p, n_actions, step):
     logs = plain_logs(np.arange(300) % n_actions, p, actions=range(n_actions))
     note = found(logs, alarms=False).get("rounded_propensities")
     assert (None if note is None else note.number) == step
-
-
-def test_few_rounds_of_a_known_law_tell_of_no_gap():
-    mu = np.full((60, 3), 1 / 3)  # none above 4 / sqrt(60)
-    logs = logs_of(np.zeros((60, 1)), np.arange(60) % 3, None, logging_proba=mu)
-    assert found(logs) == {}

@@ -7,14 +7,7 @@ import pytest
 from scipy import sparse
 
 from skope_ope import PropensityEstimator, audit
-from tests.logs.checks._found import (
-    draw,
-    findings,
-    logs_of,
-    plain_logs,
-    softmax,
-    world,
-)
+from tests.logs.checks._found import draw, findings, logs_of, plain_logs, softmax, world
 
 RULE = np.array([[0.1, 0.3, 0.3, 0.3], [0.4, 0.4, 0.1, 0.1], [0.55, 0.15, 0.15, 0.15]])
 
@@ -78,9 +71,6 @@ def test_a_huge_effect_is_said_in_words():
     [alarm] = alarms(logs_of(x, action, p * 1e-4))
     assert alarm.effect > 1000
     assert "many times over" in alarm.found and "%" not in alarm.found
-
-
-def test_the_same_rounds_are_drawn_for_the_same_seed():
     x, _, action, p = world(12_000)
     logs = logs_of(x, action, 0.8 * p)
     one, same, other = (alarms(logs, seed)[0].number for seed in (0, 0, 1))
@@ -107,12 +97,9 @@ def test_what_is_not_tested():
 def contexts(x):
     """The sign of the first column tells the action, in all kinds of contexts."""
     pd = pytest.importorskip("pandas")
-    side = x[:, 0] > 0
-    wide = sparse.csr_matrix(
-        (np.ones(len(x)), (np.arange(len(x)), side + 5)), shape=(len(x), 50_000)
-    )
-    names = np.where(side, "yes", "no")
-    noise = [f"user {i}" for i in range(len(x))]
+    side, rows = x[:, 0] > 0, np.arange(len(x))
+    wide = sparse.csr_matrix((np.ones(len(x)), (rows, side + 5)), (len(x), 50_000))
+    names, noise = np.where(side, "yes", "no"), [f"user {i}" for i in rows]
     holes = np.where(x[:, 1] > 0, np.nan, x[:, 1])
     return {
         "array": x,
@@ -124,11 +111,10 @@ def contexts(x):
     }
 
 
-KINDS = ["array", "holes", "sparse", "frame", "category", "bool"]
-
-
 @pytest.mark.few_cases(3)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["array", "holes", "sparse", "frame", "category", "bool"]
+)
 def test_contexts_of_any_kind(kind):
     x = np.random.default_rng(0).normal(size=(1500, 2))
     mu = softmax(np.column_stack([np.where(x[:, 0] > 0, 2.0, -2.0), np.zeros(1500)]))
@@ -185,9 +171,6 @@ def test_a_limit_that_is_off_by_one():
     [alarm] = alarms(logs_of(x, action, late))
     assert alarm.columns == (1,)
     assert "context column 1 is 18 (" in alarm.found
-
-
-def test_a_combination_whose_columns_alone_are_right():
     rng = np.random.default_rng(0)
     x = rng.integers(2, size=(8000, 4))
     odd = x[:, 1] ^ x[:, 3]

@@ -14,6 +14,8 @@ from skope_ope import (
     audit,
 )
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs.checks import _repeated_rounds
+from tests.logs.checks._found import softmax
 
 N = 3000
 TEST = "repeated choices"
@@ -30,13 +32,16 @@ def softmax_rounds(seed, n_rounds=N, scale=1.0, n_actions=4, context=None):
     """Columns of a log: context, action, reward, propensity."""
     rng = np.random.RandomState(seed)
     x = rng.normal(size=(n_rounds, 4)) if context is None else context(rng, n_rounds)
-    logits = x @ np.random.RandomState(0).normal(size=(x.shape[1], n_actions)) * scale
-    mu = np.exp(logits - logits.max(axis=1, keepdims=True))
-    mu /= mu.sum(axis=1, keepdims=True)
-    action = (mu.cumsum(axis=1) < rng.random_sample((n_rounds, 1))).sum(axis=1)
-    action = np.minimum(action, n_actions - 1)
-    reward = (rng.random_sample(n_rounds) < 0.2 + 0.2 * (action == 0)).astype(float)
-    return x, action, reward, mu[np.arange(n_rounds), action]
+    weights = np.random.RandomState(0).normal(size=(x.shape[1], n_actions))
+    return drawn_rounds(x, softmax(x @ weights * scale), rng, 0.2)
+
+
+def drawn_rounds(x, mu, rng, rate):
+    action = (mu.cumsum(axis=1) < rng.random_sample((len(x), 1))).sum(axis=1)
+    action = np.minimum(action, mu.shape[1] - 1)
+    rate = rate + 0.2 * (action == 0)
+    reward = (rng.random_sample(len(x)) < rate).astype(float)
+    return x, action, reward, mu[np.arange(len(x)), action]
 
 
 def logs_of(columns, rows=slice(None), **fields):
@@ -82,12 +87,10 @@ def test_many_copies_are_an_error_and_few_a_warning():
 
 
 def n_alarms(context, scale, n_actions, n_logs):
-    return sum(
-        len(repeated_findings(logs_of(columns))[1])
-        for columns in (
-            softmax_rounds(seed, N, scale, n_actions, context) for seed in range(n_logs)
-        )
+    logs = (
+        logs_of(softmax_rounds(s, N, scale, n_actions, context)) for s in range(n_logs)
     )
+    return sum(len(_repeated_rounds.repeated_findings(one)[1]) for one in logs)
 
 
 @pytest.mark.parametrize("context", [None, flags, users], ids=["new", "flags", "users"])
@@ -124,12 +127,13 @@ def test_what_the_finding_says():
 
 
 def test_rounds_of_a_user_may_repeat_a_choice():
-    x, action, reward, p = softmax_rounds(0, 600)
     user = np.repeat(np.arange(600), 5)
-    columns = [column[user] for column in (x, action, reward, p)]
+    columns = [column[user] for column in softmax_rounds(0, 600)]
     facts, found = repeated_findings(logs_of(columns, group=user))
     assert not any(one.is_alarm for one in found)
     assert facts[TEST].startswith("not possible: rounds of a group")
+    told = "copies look alike; pass timestamp=... if you have it"
+    assert facts[TEST].endswith(told)
     # at other times they are other rounds, at the same time they are copies
     time = np.arange(3000)
     facts, found = repeated_findings(logs_of(columns, group=user, timestamp=time))
@@ -147,21 +151,10 @@ def of_another_action(seed, n_rounds=N):
     rng = np.random.RandomState(seed)
     x = np.column_stack([rng.randint(18, 70, n_rounds), rng.randint(24, size=n_rounds)])
     logits = (x - x.mean(axis=0)) / x.std(axis=0) @ [[1.0, -0.5, 0.2], [0.3, 0.8, -1]]
-    mu = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    action = (mu.cumsum(axis=1) < rng.random_sample((n_rounds, 1))).sum(axis=1)
-    action = np.minimum(action, 2)
-    reward = (rng.random_sample(n_rounds) < 0.1).astype(float)
-    row = np.arange(n_rounds)
-    right, wrong = mu[row, action], mu[row, (action + 1) % 3]
-    return (x.astype(float), action, reward, right), (x, action, reward, wrong)
-
-
-def test_groups_without_timestamps_are_told_what_to_pass():
-    logs = BanditLogs(
-        np.zeros((4, 1)), list("abab"), np.ones(4), np.full(4, 0.5), group=[0, 0, 1, 1]
-    )
-    told = repeated_findings(logs)[0][TEST]
-    assert told.endswith("copies look alike; pass timestamp=... if you have it")
+    mu = softmax(logits)
+    x, action, reward, right = drawn_rounds(x.astype(float), mu, rng, 0.1)
+    wrong = mu[np.arange(n_rounds), (action + 1) % 3]
+    return (x, action, reward, right), (x, action, reward, wrong)
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -240,25 +233,15 @@ def test_slates():
     rows = np.append(np.arange(2000), np.arange(200))
     for context in (np.zeros((2000, 1)), rng.normal(size=(2000, 2))):
         for fields in (
-            {"propensity": np.full(2000, 1 / (30 * 29 * 28))},
+            {"propensity": 1 / (30 * 29 * 28)},
             {"logging_policy": UniformSlatePolicy(3)},
         ):
-
-            def logs_at(rows, context=context, fields=fields):
-                given = {
-                    name: value[rows] if name == "propensity" else value
-                    for name, value in fields.items()
-                }
-                return SlateLogs(
-                    context[rows],
-                    slate[rows],
-                    np.ones(len(rows)),
-                    n_candidates=30,
-                    **given,
-                )
-
-            assert repeated_findings(logs_at(np.arange(2000)))[1] == []
-            _, [found] = repeated_findings(logs_at(rows))
+            right, wrong = (
+                SlateLogs(context[k], slate[k], 0 * k + 1.0, n_candidates=30, **fields)
+                for k in (rows[:2000], rows)
+            )
+            assert repeated_findings(right)[1] == []
+            _, [found] = repeated_findings(wrong)
             assert found.effect == pytest.approx(200 / 2200, rel=0.1)
             assert not any("SlateLogs" in one for one in found.advice)
     facts, found = repeated_findings(SlateLogs(np.zeros((2000, 1)), slate, slate[:, 0]))

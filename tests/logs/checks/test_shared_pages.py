@@ -14,6 +14,7 @@ from skope_ope import (
     compare_policies,
 )
 from skope_ope.exceptions import PropensityWarning
+from tests.logs.checks._found import blank_slates
 from tests.logs.checks._found import quick as found
 
 
@@ -69,17 +70,9 @@ def test_what_is_found_is_said():
     (one,) = found(pages(1200, 4, 2, 1, 2))
     assert "are together on 1,200 of 1,200 pages" in one.found
     assert "the logging policy expects 200" in one.found
-
-
-def test_labels_are_named():
     slate = np.tile([[0, 1], [1, 0], [2, 3], [3, 2]], (100, 1))
-    logs = SlateLogs(
-        np.zeros((400, 1)),
-        slate,
-        np.zeros(400),
-        item_id=np.tile(["a", "b", "c", "d"], (400, 1)),
-        logging_policy=UniformSlatePolicy(2),
-    )
+    labels = np.tile(["a", "b", "c", "d"], (400, 1))
+    logs = blank_slates(slate, item_id=labels, logging_policy=UniformSlatePolicy(2))
     (one,) = found(logs)
     assert one.found.startswith("Items 'a' and 'b' are together on 200 of 400 pages")
 
@@ -91,14 +84,10 @@ def test_the_candidates_of_another_query():
     query = logs.context[:, 0].astype(int)
     for k in range(4):
         wide[k, logs.slate[(query == k) | (query == (k + 1) % 4)]] = True
-    wrong = SlateLogs(
-        logs.context,
-        logs.slate,
-        logs.reward,
-        candidates=wide[query],
-        logging_policy=UniformSlatePolicy(4),
-    )
-    assert [one.name for one in found(wrong)] == ["slate_pairs"]
+    fields = {"candidates": wide[query], "logging_policy": UniformSlatePolicy(4)}
+    assert [one.name for one in found(blank_slates(logs.slate, **fields))] == [
+        "slate_pairs"
+    ]
 
 
 def right_logs(seed):
@@ -108,14 +97,8 @@ def right_logs(seed):
     n = int(rng.choice([60, 500, 2000]))
     logs = pages(n, n_items, n_shown, 6, max(n_shown, n_items // 3), seed, passed=True)
     if seed % 3 == 0:
-        bare = SlateLogs(logs.context, logs.slate, logs.reward, n_candidates=n_items)
-        slate = UniformSlatePolicy(n_shown).sample(bare, seed)
-        logs = SlateLogs(
-            logs.context,
-            slate,
-            logs.reward,
-            n_candidates=n_items,
-            logging_policy=UniformSlatePolicy(n_shown),
+        logs = sampled(
+            UniformSlatePolicy(n_shown), logs.slate, seed, n_candidates=n_items
         )
     if seed % 4 == 1:
         again = np.repeat(np.arange(n), 5)
@@ -128,14 +111,17 @@ def right_logs(seed):
     return logs
 
 
+def sampled(logger, empty, seed, **fields):
+    """Pages whose slates a logger draws."""
+    slate = logger.sample(blank_slates(empty, **fields), seed)
+    return blank_slates(slate, logging_policy=logger, **fields)
+
+
 def test_right_logs_are_quiet():
     # evidence above 10,000 has a chance of at most 1 in 10,000 in each of them
     assert not any(found(right_logs(seed)) for seed in range(40))
-
-
-def test_a_group_that_repeats_its_page_is_no_proof():
     logs = pages(20, 12, 3, 1, 12)
-    again = np.repeat(np.arange(20), 50)
+    again = np.repeat(np.arange(20), 50)  # a group that repeats its page is no proof
     assert not found(logs[again].replace(group=again))
     assert found(logs[again])
 
@@ -150,20 +136,9 @@ def test_what_is_skipped_is_said():
 
 def test_short_and_empty_pages():
     """Pages of two, three or ten candidates have four slots."""
-    rng = np.random.RandomState(0)
-    size = rng.choice([0, 2, 3, 10], 3000)
-    bare = SlateLogs(
-        np.zeros((3000, 1)), np.full((3000, 4), -1), np.zeros(3000), n_candidates=size
-    )
-    slate = UniformSlatePolicy(4).sample(bare, 0)
-    logs = SlateLogs(
-        np.zeros((3000, 1)),
-        slate,
-        np.zeros(3000),
-        n_candidates=size,
-        logging_policy=UniformSlatePolicy(4),
-    )
-    assert not found(logs)
+    size = np.random.RandomState(0).choice([0, 2, 3, 10], 3000)
+    empty = np.full((3000, 4), -1)
+    assert not found(sampled(UniformSlatePolicy(4), empty, 0, n_candidates=size))
 
 
 def short_pages(n=4000, passed=False, n_items=40, seed=0, mask="short"):
@@ -184,17 +159,11 @@ def short_pages(n=4000, passed=False, n_items=40, seed=0, mask="short"):
         by_slot &= (rng.random_sample((n, 4)) < 0.7)[:, :, None]
     else:
         by_slot &= (rng.random_sample((3, 4, n_items)) < 0.6)[rng.randint(3, size=n)]
-    logger = UniformSlatePolicy(4)
-    context, offered = query[:, None].astype(float), by_slot & lists[query][:, None]
-    empty = np.full((n, 4), -1)
-    bare = SlateLogs(context, empty, np.zeros(n), candidates=offered)
-    return SlateLogs(
-        context,
-        logger.sample(bare, seed),
-        rng.random_sample(n),
-        candidates=offered if passed else by_slot,
-        logging_policy=logger,
-    )
+    offered, empty = by_slot & lists[query][:, None], np.full((n, 4), -1)
+    logs = sampled(UniformSlatePolicy(4), empty, seed, candidates=offered)
+    fields = {"context": query[:, None].astype(float), "reward": rng.random_sample(n)}
+    fields |= {"candidates": offered if passed else by_slot}
+    return blank_slates(logs.slate, logging_policy=logs.logging_policy, **fields)
 
 
 MASKS = "short", "gap", "by slot"
@@ -225,17 +194,10 @@ def test_loggers_that_are_not_uniform_are_compared_by_an_audit():
     rng = np.random.RandomState(0)
     right = pages(400, 40, 4, 20, 12, passed=True)
     logger = PlackettLuceSlatePolicy(rng.random_sample(40) + 0.1, n_slots=4)
-    slate = logger.sample(right, 0)
-    told = []
+    slate, told = logger.sample(right, 0), []
+    fields = {"n_candidates": 40, "logging_policy": logger, "reward": right.reward}
     for offered in (right.candidates, None):
-        logs = SlateLogs(
-            right.context,
-            slate,
-            right.reward,
-            n_candidates=40,
-            candidates=offered,
-            logging_policy=logger,
-        )
+        logs = blank_slates(slate, candidates=offered, context=right.context, **fields)
         assert logs._quick_propensity_findings == ({}, [])
         told.append([one.name for one in audit(logs).alarms])
     assert told == [[], ["slate_pairs"]]
@@ -248,11 +210,10 @@ def pages_without(n, *pairs, seed=0, **fields):
     for pair in pairs:
         slate = slate[np.isin(slate, pair).sum(axis=1) < 2]
     slate = slate[:n]
-    logger = UniformSlatePolicy(4)
     worth = np.where(np.isin(slate, (3, 7)), 1.0, slate / 40) / 2
     reward = (rng.random_sample(slate.shape) < worth).sum(axis=1).astype(float)
-    context, kind = np.zeros((n, 1)), {"n_candidates": 40, "logging_policy": logger}
-    return SlateLogs(context, slate, reward, **kind, **fields)
+    fields |= {"n_candidates": 40, "logging_policy": UniformSlatePolicy(4)}
+    return blank_slates(slate, reward=reward, **fields)
 
 
 def test_a_pair_that_is_never_seen():
@@ -280,13 +241,11 @@ def test_a_pair_that_is_never_seen_stops_decisions():
 
 
 def test_pairs_of_groups_and_weighted_pages():
-    few = pages_without(400, (3, 7))
-    again = np.repeat(np.arange(400), 10)
+    few, again = pages_without(400, (3, 7)), np.repeat(np.arange(400), 10)
     assert not found(few[again].replace(group=again))
-    groups = np.repeat(np.arange(2000), 2)
-    assert not found(pages_without(4000, (3, 7), group=groups))
-    groups = np.repeat(np.arange(4000), 2)
-    assert found(pages_without(8000, (3, 7), group=groups))
+    for n, seen in ((4000, False), (8000, True)):
+        logs = pages_without(n, (3, 7), group=np.arange(n) // 2)
+        assert bool(found(logs)) == seen
     logs = pages_without(8000, (3, 7))
     weight = np.where(np.arange(8000) % 2, 1.0, 3.0)
     assert not found(logs.with_columns(sample_weight=weight))

@@ -43,13 +43,9 @@ def forgotten_of_short_pages():
     columns |= {"clicked": full.slot_reward.ravel(), "query": full.context[page, 0]}
     items = pd.DataFrame({"item": np.arange(40), "worth": full.item_features[:, 0]})
     roles = {"round": "page", "slot": "slot", "item": "item", "slot_reward": "clicked"}
-    wrong = SlateLogs.from_frame(
-        pd.DataFrame(columns)[kept],
-        **roles,
-        context=["query"],
-        item_features=items,
-        logging_policy=UniformSlatePolicy(4),
-    )
+    roles |= {"context": ["query"], "logging_policy": UniformSlatePolicy(4)}
+    frame = pd.DataFrame(columns)[kept]
+    wrong = SlateLogs.from_frame(frame, **roles, item_features=items)
     assert wrong.candidates.ndim == 3
     return wrong, RankingPolicy("worth", n_slots=4)
 
@@ -69,25 +65,24 @@ def lost_rows():
 
 
 CANDIDATES = "candidates were not passed", "the candidates or the logging policy do not"
+DOUBT = "acceptance ratios in doubt"
+LOST = (
+    "Rows without a reward were not logged",
+    "rows of pages are missing from the logs",
+)
+ORDER = "were sorted by a ranking", "pages whose items are not in random order"
 WORLDS = {  # what is said, the reason of a table, of a comparison, of a suggestion
-    "slate_pairs": (forgotten, *CANDIDATES, "acceptance ratios in doubt", "candidates"),
+    "slate_pairs": (forgotten, *CANDIDATES, DOUBT, "candidates"),
     "slate_pairs of frames": (
         forgotten_of_short_pages,
         *CANDIDATES,
-        "acceptance ratios in doubt",
+        DOUBT,
         "candidates",
     ),
-    "slate_order": (
-        sorted_pages,
-        "were sorted by a ranking",
-        CANDIDATES[1],
-        "pages whose items are not in random order",
-        "",
-    ),
+    "slate_order": (sorted_pages, ORDER[0], CANDIDATES[1], ORDER[1], ""),
     "lost_rows": (
         lost_rows,
-        "Rows without a reward were not logged",
-        "rows of pages are missing from the logs",
+        *LOST,
         "rows of pages that may be missing",
         "Rows of pages",
     ),

@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import (
-    SlateLogs,
-    UniformSlatePolicy,
-)
+from skope_ope import SlateLogs, UniformSlatePolicy
 from skope_ope.exceptions import PropensityWarning
-from tests.logs.checks._found import quick
-from tests.logs.checks.test_shared_pages import pages, short_pages
+from tests.logs.checks._found import blank_slates, quick
+from tests.logs.checks.test_shared_pages import pages, sampled, short_pages
 
 
 def out_of_order(logs):
@@ -62,23 +59,18 @@ def test_a_quarter_of_sorted_pages_is_found(world):
 
 def test_pages_sorted_by_name_of_items_that_do_not_recur():
     """Only the numbers of candidates, which follow the names, can tell."""
-    rng = np.random.RandomState(0)
     slate = np.arange(4000).reshape(1000, 4)
-    key = rng.permutation(4000)
     offered = np.zeros((1000, 4000), dtype=bool)
     offered[np.arange(1000)[:, None], slate] = True
-
-    def logs(slate):
-        fields = {"candidates": offered, "logging_policy": UniformSlatePolicy(4)}
-        return SlateLogs(np.zeros((1000, 1)), slate, np.zeros(1000), **fields)
-
-    (one,) = out_of_order(logs(slate))
+    fields = {"candidates": offered, "logging_policy": UniformSlatePolicy(4)}
+    (one,) = out_of_order(blank_slates(slate, **fields))
     assert "the candidate with the lower number is first in 100.0% of" in one.found
     assert_allclose(one.effect, 1)
-    (one,) = out_of_order(logs(slate[:, ::-1]))
+    (one,) = out_of_order(blank_slates(slate[:, ::-1], **fields))
     assert "the lower number is first in 0.0% of pairs, and 50% are" in one.found
     # no item recurs, and the numbers do not tell of the order
-    assert not out_of_order(as_sorted(logs(slate), 1, key))
+    key = np.random.RandomState(0).permutation(4000)
+    assert not out_of_order(as_sorted(blank_slates(slate, **fields), 1, key))
 
 
 @pytest.mark.parametrize("kind", ["by page", "catalogue"])
@@ -87,29 +79,22 @@ def test_pages_sorted_by_a_feature_of_items_that_do_not_recur(kind):
     rng, n = np.random.RandomState(0), 1000
     score = rng.standard_normal((n, 6, 3)) * [1, 1000, 1e-3]
     slate = np.argsort(rng.random_sample((n, 6)), axis=1)[:, :4]
-    label, features = np.arange(6 * n).reshape(n, 6), score
-    if kind == "catalogue":
-        features = score.reshape(-1, 3)
     fields = {"logging_policy": UniformSlatePolicy(4), "n_candidates": 6}
-    fields |= {"item_id": label, "item_features": features}
-    assert not quick(SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields))
+    fields["item_id"] = np.arange(6 * n).reshape(n, 6)
+    fields["item_features"] = score.reshape(-1, 3) if kind == "catalogue" else score
+    assert not quick(blank_slates(slate, **fields))
     key = -score[np.arange(n)[:, None], slate, 1]
     by_key = np.take_along_axis(slate, key.argsort(axis=1), axis=1)
     slate[::4] = by_key[::4]
-    (one,) = quick(SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields))
+    (one,) = quick(blank_slates(slate, **fields))
     assert one.name == "slate_order" and one.effect > 0.1
     assert "the larger score, linear in item_features, is first in" in one.found
 
 
 def test_what_is_found_is_said():
     slate = np.tile([[2, 0], [2, 1], [1, 0], [0, 1]], (100, 1))
-    logs = SlateLogs(
-        np.zeros((400, 1)),
-        slate,
-        np.zeros(400),
-        item_id=np.tile(["a", "b", "c"], (400, 1)),
-        logging_policy=UniformSlatePolicy(2),
-    )
+    labels = np.tile(["a", "b", "c"], (400, 1))
+    logs = blank_slates(slate, item_id=labels, logging_policy=UniformSlatePolicy(2))
     (one,) = out_of_order(logs)
     facts = logs._quick_propensity_findings[0]
     assert facts["order of the items on a page"] == "400 pages compared"
@@ -118,6 +103,11 @@ def test_what_is_found_is_said():
         "Item 'c' has place 1 on average (1: the first) on 200 pages, and random "
         "order gives 1.5."
     )
+    # one of forty items has the first slot where it is shown
+    logs = pages(2000, 40, 4, 1, 40, passed=True)
+    (one,) = quick(as_sorted(logs, 1, np.where(np.arange(40) == 7, 0, 1)))
+    assert "Candidate 7 has place 1 on average" in one.found
+    assert one.name == "slate_order"
 
 
 @pytest.mark.parametrize("one_row", [True, False])
@@ -135,19 +125,9 @@ def test_items_are_known_by_their_labels(one_row):
         slate = np.take_along_axis(shown, order, axis=1) - 100
         label = np.broadcast_to(np.arange(10) + 100, (n, 10))
     else:
-        bare = SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields)
-        assert not out_of_order(bare)
-    logs = SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), item_id=label, **fields)
-    (one,) = out_of_order(logs)
+        assert not out_of_order(blank_slates(slate, **fields))
+    (one,) = out_of_order(blank_slates(slate, item_id=label, **fields))
     assert "Item 1" in one.found and one.effect > 0.5
-
-
-def test_an_item_that_is_always_first():
-    """One of forty items has the first slot where it is shown."""
-    logs = pages(2000, 40, 4, 1, 40, passed=True)
-    (one,) = quick(as_sorted(logs, 1, np.where(np.arange(40) == 7, 0, 1)))
-    assert "Candidate 7 has place 1 on average" in one.found
-    assert one.name == "slate_order"
 
 
 def test_groups_and_weighted_pages():
@@ -178,9 +158,7 @@ def test_a_small_part_is_no_finding():
 # -- short pages ----------------------------------------------------------------------
 @pytest.mark.parametrize("mask", ["short", "gap"])
 def test_sorted_short_pages_are_found(mask):
-    logs = short_pages(4000, passed=True, mask=mask)
-    wrong = as_sorted(logs)
-    (one,) = quick(wrong)
+    (one,) = quick(as_sorted(short_pages(4000, passed=True, mask=mask)))
     assert one.name == "slate_order"
 
 
@@ -191,23 +169,16 @@ def test_slots_that_offer_different_items_are_left_out():
     offered[:, 0, :3] = offered[:, 1, 3:] = True
     slate = np.column_stack([rng.randint(3, size=n), 3 + rng.randint(3, size=n)])
     fields = {"candidates": offered, "logging_policy": UniformSlatePolicy(2)}
-    logs = SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields)
-    facts, none = logs._quick_propensity_findings
+    facts, none = blank_slates(slate, **fields)._quick_propensity_findings
     assert none == [] and "not possible" in facts["order of the items on a page"]
 
 
 def test_a_slot_that_had_nothing_left():
     """Slot 1 offers item 0 only. Where it is empty, item 0 is always first."""
-    n, rng = 3000, np.random.RandomState(0)
-    offered = np.ones((n, 3, 3), dtype=bool)
+    offered = np.ones((3000, 3, 3), dtype=bool)
     offered[:, 1, 1:] = False
-    bare = SlateLogs(
-        np.zeros((n, 1)), np.full((n, 3), -1), np.zeros(n), candidates=offered
-    )
-    slate = UniformSlatePolicy(3).sample(bare, rng)
-    assert ((slate[:, 1] < 0) & (slate[:, 0] == 0) & (slate[:, 2] > 0)).any()
-    logs = with_slates(bare, slate, logging_policy=UniformSlatePolicy(3))
+    empty, rng = np.full((3000, 3), -1), np.random.RandomState(0)
+    logs = sampled(UniformSlatePolicy(3), empty, rng, candidates=offered)
+    first, second, third = logs.slate.T
+    assert ((second < 0) & (first == 0) & (third > 0)).any()
     assert not quick(logs)
-
-
-# -- decisions ------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from skope_ope import (
     PlackettLuceSlatePolicy,
     PseudoInverse,
     SlateIPS,
-    SlateLogs,
     UniformSlatePolicy,
     compare_policies,
     evaluate,
@@ -22,41 +21,28 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs.sums import _sampled_slates
 from skope_ope.logs.sums._log_sums import LogSums
 from tests.logs.checks import test_lost_rows as lost
-from tests.logs.checks.test_shared_pages import pages, short_pages
+from tests.logs.checks.test_shared_pages import pages, sampled, short_pages
 from tests.logs.checks.test_slate_order import as_sorted, with_slates
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 
-def counted(logs):
-    """The same pages, where the number of candidates is what differs."""
-    size = 20 + np.arange(len(logs)) % 3 * 10
-    bare = SlateLogs(
-        logs.context, np.full_like(logs.slate, -1), logs.reward, n_candidates=size
-    )
-    return SlateLogs(
-        logs.context,
-        UniformSlatePolicy(4).sample(bare, 0),
-        logs.reward,
-        n_candidates=size,
-        logging_policy=UniformSlatePolicy(4),
-    )
+def counted(n=900):
+    """Pages where the number of candidates is what differs."""
+    size, empty = 20 + np.arange(n) % 3 * 10, np.full((n, 4), -1)
+    return sampled(UniformSlatePolicy(4), empty, 0, n_candidates=size)
 
 
-def without_features(logs):
-    """The same pages: samples keep no features of items."""
-    return with_slates(logs, logs.slate, item_features=None)
-
-
+PASSED = pages(900, 40, 4, 8, 10, passed=True)
+WRONG_ORDER = as_sorted(PASSED, 0.5)
 LOGS = {
     "forgotten": pages(900, 40, 4, 8, 10),
-    "passed": pages(900, 40, 4, 8, 10, passed=True),
+    "passed": PASSED,
     "forgotten by slot": short_pages(900),
     "passed by slot": short_pages(900, passed=True),
-    "counted": counted(pages(900, 40, 4, 8, 10)),
-    "wrong order": without_features(
-        as_sorted(pages(900, 40, 4, 8, 10, passed=True), 0.5)
-    ),
+    "counted": counted(),
+    # samples keep no features of items
+    "wrong order": with_slates(WRONG_ORDER, WRONG_ORDER.slate, item_features=None),
     "wrong rows": lost.made(*lost.lose(*lost.pages(900), keep_first=True)),
 }
 
@@ -103,17 +89,16 @@ def test_groups_and_weights_are_kept():
 
 
 def test_parts_that_differ_are_not_compared():
-    forgotten, passed = LOGS["forgotten"], LOGS["passed"]
-    target = UniformSlatePolicy(4)
-    more = SlateLogs(
-        forgotten.context,
+    forgotten, target = LOGS["forgotten"], UniformSlatePolicy(4)
+    more = with_slates(
+        forgotten,
         forgotten.slate,
-        forgotten.reward,
         n_candidates=41,
-        logging_policy=UniformSlatePolicy(4),
+        slot_reward=None,
+        item_features=None,
     )
     assert told(forgotten)
-    for part in (passed, more):
+    for part in (LOGS["passed"], more):
         assert not findings(summed(forgotten, target) + summed(part, target))
 
 
@@ -155,29 +140,31 @@ def stored(folder, logs):
     frame["query"], frame["clicks"] = logs.context[:, 0], logs.reward
     for k, rows in enumerate(np.array_split(np.arange(len(frame)), 3)):
         frame.iloc[rows].to_parquet(folder / f"{k}.parquet")
-    return scan_logs(
-        str(folder),
-        slate=list("abcd"),
-        context=["query"],
-        reward="clicks",
-        n_candidates=40,
-        logging_policy=UniformSlatePolicy(4),
-    )
+    roles = {"slate": list("abcd"), "context": ["query"], "reward": "clicks"}
+    logger = UniformSlatePolicy(4)
+    return scan_logs(str(folder), **roles, n_candidates=40, logging_policy=logger)
 
 
 @pytest.mark.frames
 def test_no_decision_rests_on_forgotten_candidates_of_lazy_logs(tmp_path):
     lazy = stored(tmp_path, pages(6000, 40, 4, 8, 10))
-    with pytest.warns(PropensityWarning, match="candidates were not passed"):
-        table = evaluate(NEW, lazy)
+    table, value, compared = (
+        warned(ask)
+        for ask in (
+            lambda: evaluate(NEW, lazy),
+            lambda: PseudoInverse().fit(lazy).evaluate(NEW),
+            lambda: compare_policies({"new": NEW}, lazy),
+        )
+    )
     assert table.reason.startswith("the candidates or the logging policy do not fit")
-    with pytest.warns(PropensityWarning, match="candidates were not passed"):
-        value = PseudoInverse().fit(lazy).evaluate(NEW)
     assert value.verdict.answer == "not supported"
     assert "slate_pairs" in [one.name for one in value.verdict.reasons]
-    with pytest.warns(PropensityWarning, match="candidates were not passed"):
-        compared = compare_policies({"new": NEW}, lazy)
     assert compared.decision == "undecided"
+
+
+def warned(ask):
+    with pytest.warns(PropensityWarning, match="candidates were not passed"):
+        return ask()
 
 
 @pytest.mark.frames
@@ -187,31 +174,22 @@ def test_right_lazy_logs_lead_to_decisions(tmp_path):
     assert compare_policies({"new": NEW}, lazy).decision == "deploy"
 
 
+def of_thirds(logs, target):
+    """The value from the sums of three parts."""
+    thirds = np.array_split(np.arange(len(logs)), 3)
+    total = sum(summed(logs[rows], target) for rows in thirds)
+    return total.values()["new", "PI"]
+
+
 def test_sums_of_parts_warn():
     wrong, right = pages(6000, 40, 4, 8, 10), short_pages(6000, passed=True)
     for logs, warns in ((wrong, True), (right, False)):
-        parts = [
-            summarize({"new": NEW}, logs[rows], evaluators={"PI": PseudoInverse()})
-            for rows in np.array_split(np.arange(6000), 3)
-        ]
-        value = (parts[0] + parts[1] + parts[2]).values()["new", "PI"]
-        told = [type(one) for one in value.warnings]
+        told = [type(one) for one in of_thirds(logs, NEW).warnings]
         assert (PropensityWarning in told) == warns
-
-
-@pytest.mark.parametrize("name", ["wrong rows", "wrong order"])
-def test_values_of_sums_tell_of_lost_rows_and_sorted_pages(name):
-    logs = LOGS[name]
-    evaluators = {"PI": PseudoInverse()}
-    target = UniformSlatePolicy(4)
-    parts = [
-        summarize({"new": target}, logs[rows], evaluators=evaluators)
-        for rows in np.array_split(np.arange(len(logs)), 3)
-    ]
-    value = (parts[0] + parts[1] + parts[2]).values()["new", "PI"]
-    assert value.verdict.answer == "not supported"
-    reasons = [one.name for one in value.verdict.reasons]
-    assert {"wrong rows": "lost_rows", "wrong order": "slate_order"}[name] in reasons
+    for name, reason in (("wrong rows", "lost_rows"), ("wrong order", "slate_order")):
+        value = of_thirds(LOGS[name], UniformSlatePolicy(4))
+        assert value.verdict.answer == "not supported"
+        assert reason in [one.name for one in value.verdict.reasons]
 
 
 @pytest.mark.frames
@@ -224,15 +202,8 @@ def test_no_decision_rests_on_lost_rows_of_lazy_logs(tmp_path):
     frame = pd.DataFrame(np.column_stack([slate, clicked]), columns=list("abcdwxyz"))
     frame = frame.astype(dict.fromkeys("abcd", int)).assign(u=0.0, p=1 / 360)
     frame.to_parquet(tmp_path / "0.parquet")
-    lazy = scan_logs(
-        str(tmp_path),
-        slate=list("abcd"),
-        context=["u"],
-        slot_reward=list("wxyz"),
-        n_candidates=6,
-        propensity="p",
-    )
-    evaluators = {"IPS": SlateIPS()}
+    roles = {"slate": list("abcd"), "context": ["u"], "slot_reward": list("wxyz")}
+    lazy = scan_logs(str(tmp_path), **roles, n_candidates=6, propensity="p")
     with pytest.warns(PropensityWarning, match="Rows without a reward"):
-        table = evaluate(target, lazy, evaluators=evaluators)
+        table = evaluate(target, lazy, evaluators={"IPS": SlateIPS()})
     assert table.reason.startswith("rows of pages are missing from the logs")
