@@ -459,11 +459,12 @@ def test_other_evaluators_and_pipelines():
         assert np.isnan(runs.n_accepted).all()
         assert runs.standard_deviation > 0
         steps = make_pipeline(PropensityClipper(low=0.01), DRns())
-        piped = repeated_runs(steps, EpsilonGreedy(), logs, n_runs=3, random_state=0)
-        plain = repeated_runs(DRns(), EpsilonGreedy(), logs, n_runs=3, random_state=0)
+        about = {"n_runs": 3, "random_state": 0}
+        piped = repeated_runs(steps, EpsilonGreedy(), logs, **about)
+        plain = repeated_runs(DRns(), EpsilonGreedy(), logs, **about)
     np.testing.assert_array_equal(piped.n_accepted > 0, plain.n_accepted > 0)
     pi = np.full((900, logs.n_actions), 1 / logs.n_actions)
-    named = repeated_runs(DRns(), "pi", logs.with_columns(pi=pi), n_runs=3)
+    named = repeated_runs(DRns(), "pi", logs.with_columns(pi=pi), **about)
     assert np.isfinite(named.values).all()
 
 
