@@ -10,9 +10,11 @@ probability, makes expectations finite sums. Rounds are (x, a, r).
 from itertools import pairwise, product
 
 import numpy as np
+import pytest
 
-from skope_ope import BanditLogs
+from skope_ope import BanditLogs, scan_logs
 from tests._quiet import quiet
+from tests.evaluators._parquet_worlds import columns_of
 
 P_X = (0.4, 0.6)
 Q = ((0.2, 0.7), (0.6, 0.3))  # probability of reward 1
@@ -73,3 +75,15 @@ def two_armed_log(n=5000, seed=0):
     action = rng.choice(2, n, p=[0.9, 0.1])
     reward = rng.random(n) < np.array([0.2, 0.8])[action]
     return BanditLogs(np.zeros((n, 1)), action, reward, np.take([0.9, 0.1], action))
+
+
+def written(logs, folder, bounds, **about):
+    """Write the rounds between `bounds` as a file each, and scan these."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    data, roles = columns_of(logs)
+    table = pa.table({name: np.ascontiguousarray(v) for name, v in data.items()})
+    for k, (low, high) in enumerate(pairwise(bounds)):
+        path = folder / f"part{k}.parquet"
+        parquet.write_table(table[low:high], path, row_group_size=200)
+    return scan_logs(folder, **{**roles, **about})

@@ -370,7 +370,8 @@ def test_bad_parameters():
 
 
 def test_logs_it_cannot_use():
-    logs, policy, weight = make_bandit_logs(50), UniformPolicy(), np.linspace(1, 2, 50)
+    logs, policy = make_bandit_logs(50, random_state=0), UniformPolicy()
+    weight = np.linspace(1, 2, 50)
     fitted = DRns(random_state=0).fit(logs)
     for ask, match in [
         (lambda: DRns().fit(logs.replace(propensity=None)), "DRns needs the propensit"),
