@@ -45,27 +45,20 @@ def world():
     return make_bandit_logs(3000, random_state=0, return_truth=True)
 
 
-def rows(logs):
-    """Weights of the uniform policy."""
-    return 1 / logs.n_actions / logs.propensity
-
-
 def uniform_logs(n, reward, **fields):
     """Rounds of two actions and a uniform logger."""
     action = np.random.default_rng(0).integers(0, 2, n)
-    return BanditLogs(
-        np.zeros((n, 1)), action, reward, np.full(n, 0.5), actions=[0, 1], **fields
-    )
+    rounds = np.zeros((n, 1)), action, reward, np.full(n, 0.5)
+    return BanditLogs(*rounds, **{"actions": [0, 1], **fields})
 
 
 def test_it_gives_what_the_pure_functions_give(world):
     logs, _, _ = world
-    w, r = rows(logs), logs.reward
+    w, r = 1 / logs.n_actions / logs.propensity, logs.reward
+    known = {"reward_range": (0, 1), "after": [3000]}
     expected = {
-        "betting": betting_sequence(w, r, reward_range=(0, 1), after=[3000]),
-        "empirical_bernstein": empirical_bernstein_sequence(
-            w, r, reward_range=(0, 1), after=[3000]
-        ),
+        "betting": betting_sequence(w, r, **known),
+        "empirical_bernstein": empirical_bernstein_sequence(w, r, **known),
         "asymptotic": asymptotic_sequence(w * r, after=[3000]),
     }
     for method, ends in expected.items():
@@ -75,7 +68,7 @@ def test_it_gives_what_the_pure_functions_give(world):
         assert sequence.interval_.level == 0.95
         assert sequence.estimate_ == pytest.approx((w * r).mean())
     bets = ConfidenceSequence(max_weight=60).update(logs, UniformPolicy())
-    ends = betting_sequence(w, r, reward_range=(0, 1), after=[3000], max_weight=60)
+    ends = betting_sequence(w, r, **known, max_weight=60)
     np.testing.assert_allclose(bets.interval_, np.ravel(ends), rtol=1e-12)
 
 
@@ -90,8 +83,7 @@ def test_the_result_does_not_depend_on_how_the_log_is_cut(method, baseline, worl
     assert whole.intervals_["n_rounds"].tolist() == list(range(100, 3001, 100))
     for cuts in ([1, 2, 99, 100, 101, 2950], range(250, 3000, 250)):
         parts = clone(make)
-        edges = [0, *cuts, 3000]
-        for start, stop in pairwise(edges):
+        for start, stop in pairwise([0, *cuts, 3000]):
             assert parts.update(logs[start:stop], policy) is parts
         assert parts.n_rounds_ == 3000
         for name in ("n_rounds", "low", "high", "estimate"):
@@ -129,7 +121,8 @@ def test_intervals_are_a_table_with_times():
     assert np.isnan(untimed.intervals_["time"]).all()
 
 
-def test_gain_over_the_logger(world):
+@pytest.mark.filterwarnings("ignore:all weighted rewards so far are equal")
+def test_gains_over_the_logger_and_over_itself(world):
     logs, policy, truth = world
     for method in METHODS:
         sequence = ConfidenceSequence(method, baseline="logger").update(logs, policy)
@@ -138,12 +131,6 @@ def test_gain_over_the_logger(world):
         value = ConfidenceSequence(method).update(logs, policy)
         gain = value.estimate_ - logs.reward.mean()
         assert sequence.estimate_ == pytest.approx(gain)
-
-
-@pytest.mark.filterwarnings("ignore:all weighted rewards so far are equal")
-def test_gain_of_a_policy_over_itself(world):
-    logs, _, _ = world
-    for method in METHODS:
         make = ConfidenceSequence(method, baseline=UniformPolicy(), max_weight=60)
         low, high = make.update(logs, UniformPolicy()).interval_
         if method == "asymptotic":
@@ -159,9 +146,8 @@ def test_doubly_robust_terms(world):
     model = ActionRewardModel(LinearRegression()).fit(early)
     frozen = FrozenEstimator(model)
     value = DoublyRobust(reward_model=frozen).fit(early).evaluate(policy, late)
-    sequence = ConfidenceSequence("asymptotic", reward_model=frozen).update(
-        late, policy
-    )
+    sequence = ConfidenceSequence("asymptotic", reward_model=frozen)
+    sequence.update(late, policy)
     assert sequence.estimate_ == pytest.approx(value.value)
     plain = ConfidenceSequence("asymptotic").update(late, policy)
     assert sequence.interval_.width < 0.8 * plain.interval_.width
@@ -173,9 +159,9 @@ def test_doubly_robust_terms(world):
 def test_intersections():
     rng = np.random.default_rng(0)
     logs = uniform_logs(4000, rng.integers(0, 2, 4000), reward_range=(0, 1))
-    plain = ConfidenceSequence(every=50).update(logs, ConstantPolicy(1))
-    inside = ConfidenceSequence(every=50, intersect=True).update(
-        logs, ConstantPolicy(1)
+    plain, inside = (
+        ConfidenceSequence(every=50, intersect=how).update(logs, ConstantPolicy(1))
+        for how in (False, True)
     )
     lows = np.maximum.accumulate(plain.intervals_["low"])
     np.testing.assert_array_equal(inside.intervals_["low"], lows)
@@ -218,31 +204,22 @@ def test_weights_that_do_not_average_one():
     for parameters in ({"method": "asymptotic"}, {"max_weight": 2}):
         with pytest.warns(SupportWarning, match="and so does the interval"):
             ConfidenceSequence(**parameters).update(high, ConstantPolicy(1))
+    wrong = uniform_logs(400, np.arange(400) % 2).replace(propensity=np.full(400, 0.2))
+    with pytest.warns(PropensityWarning, match="no value agrees with the rounds"):
+        sequence = ConfidenceSequence().update(wrong, ConstantPolicy(1))
+    assert np.isnan(sequence.interval_).all()
 
 
 @pytest.mark.parametrize("method", ["betting", "asymptotic"])
 def test_a_baseline_beyond_the_support(method):
     # the gain is -0.4; the weighted rewards of the baseline leave 0.9 of it out
-    rng = np.random.default_rng(0)
-    action = rng.integers(0, 2, 4000)
-    logs = BanditLogs(
-        np.zeros((4000, 1)),
-        action,
-        (rng.random(4000) < 0.5).astype(float),
-        np.full(4000, 0.5),
-        actions=[0, 1, 2],
-    ).with_columns(beyond=np.tile([0, 0.1, 0.9], (4000, 1)))
+    reward = (np.random.default_rng(1).random(4000) < 0.5).astype(float)
+    logs = uniform_logs(4000, reward, actions=[0, 1, 2])
+    logs = logs.with_columns(beyond=np.tile([0, 0.1, 0.9], (4000, 1)))
     sequence = ConfidenceSequence(method, baseline="beyond", max_weight=2)
     with pytest.warns(SupportWarning, match="weights of the baseline average at most"):
         sequence.update(logs, ConstantPolicy(0))
     assert [type(one) for one in sequence.warnings_] == [SupportWarning]
-
-
-def test_propensities_that_leave_no_value():
-    wrong = uniform_logs(400, np.arange(400) % 2).replace(propensity=np.full(400, 0.2))
-    with pytest.warns(PropensityWarning, match="no value agrees with the rounds"):
-        sequence = ConfidenceSequence().update(wrong, ConstantPolicy(1))
-    assert np.isnan(sequence.interval_).all()
 
 
 def test_tails_that_a_normal_approximation_does_not_bear():
@@ -271,33 +248,25 @@ def test_a_policy_that_learned_from_the_rounds(world):
         gain.update(logs[:1000], UniformPolicy())
 
 
-def test_a_wrong_part_changes_nothing(world):
+def test_a_wrong_or_interrupted_part_changes_nothing(world):
     logs, policy, _ = world
     sequence = ConfidenceSequence(max_weight=30).update(logs[:1000], policy)
     before = sequence.interval_
-    heavy = logs[1000:].replace(propensity=np.full(2000, 1e-3))
-    for part in (heavy, logs[500:1500], logs[:0]):
-        with pytest.raises(ValueError):
-            sequence.update(part, policy)
-    assert sequence.interval_ is before
-    sequence.update(logs[1000:2000], policy)
-    whole = ConfidenceSequence(max_weight=30).update(logs[:2000], policy)
-    np.testing.assert_allclose(sequence.interval_, whole.interval_)
-
-
-def test_an_interrupted_part_changes_nothing(world):
-    logs, policy, _ = world
-    sequence = ConfidenceSequence().update(logs[:1000], policy)
 
     class Stopped(type(policy)):
         def predict_proba(self, X, available=None):
             raise KeyboardInterrupt
 
+    heavy = logs[1000:].replace(propensity=np.full(2000, 1e-3))
+    for part in (heavy, logs[500:1500], logs[:0]):
+        with pytest.raises(ValueError):
+            sequence.update(part, policy)
     with pytest.raises(KeyboardInterrupt):
         sequence.update(logs[1000:], Stopped.__new__(Stopped))
+    assert sequence.interval_ is before
     assert sequence.n_rounds_ == 1000
-    sequence.update(logs[1000:], policy)
-    whole = ConfidenceSequence().update(logs, policy)
+    sequence.update(logs[1000:2000], policy)
+    whole = ConfidenceSequence(max_weight=30).update(logs[:2000], policy)
     np.testing.assert_allclose(sequence.interval_, whole.interval_, rtol=1e-10)
 
 
@@ -342,6 +311,9 @@ def test_one_range_for_all_parts():
     assert asymptotic.interval_.reward_range is None
 
 
+NORMAL = {"method": "asymptotic", "reward_model": LinearRegression()}
+
+
 @pytest.mark.parametrize(
     ("parameters", "fields", "message"),
     [
@@ -353,11 +325,7 @@ def test_one_range_for_all_parts():
         ({"baseline": UniformPolicy()}, {}, "a policy as baseline needs max_weight"),
         ({"baseline": [0.5, 0.5]}, {}, "baseline must be a policy"),
         ({"reward_model": 0.5}, {}, "or method='asymptotic'"),
-        (
-            {"method": "asymptotic", "reward_model": LinearRegression()},
-            {},
-            "must not be used to fit it",
-        ),
+        (NORMAL, {}, "must not be used to fit it"),
         ({}, {"group": np.arange(3000) // 2}, "rounds of a group are not"),
         ({}, {"sample_weight": 1.0 + np.arange(3000) % 2}, "sample weights"),
         ({}, {"propensity": None}, "needs the propensities"),

@@ -77,13 +77,13 @@ def two_armed_log(n=5000, seed=0):
     return BanditLogs(np.zeros((n, 1)), action, reward, np.take([0.9, 0.1], action))
 
 
-def written(logs, folder, bounds, **about):
-    """Write the rounds between `bounds` as a file each, and scan these."""
+def written(logs, folder, bounds, size=200, **about):
+    """Write the rounds between `bounds` as a file each, in row groups of `size`."""
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     data, roles = columns_of(logs)
     table = pa.table({name: np.ascontiguousarray(v) for name, v in data.items()})
     for k, (low, high) in enumerate(pairwise(bounds)):
         path = folder / f"part{k}.parquet"
-        parquet.write_table(table[low:high], path, row_group_size=200)
+        parquet.write_table(table[low:high], path, row_group_size=size)
     return scan_logs(folder, **{**roles, **about})
