@@ -268,14 +268,10 @@ def test_a_wrong_or_interrupted_part_changes_nothing(world):
     sequence.update(logs[1000:2000], policy)
     whole = ConfidenceSequence(max_weight=30).update(logs[:2000], policy)
     np.testing.assert_allclose(sequence.interval_, whole.interval_, rtol=1e-10)
-
-
-def test_pickling_and_cloning(world):
-    logs, policy, _ = world
-    sequence = ConfidenceSequence().update(logs[:1000], policy)
+    # nor does what a copy is given
     copy = pickle.loads(pickle.dumps(sequence))
-    assert copy.update(logs[1000:], policy).n_rounds_ == 3000
-    assert sequence.n_rounds_ == 1000
+    assert copy.update(logs[2000:], policy).n_rounds_ == 3000
+    assert sequence.n_rounds_ == 2000
     with pytest.raises(NotFittedError, match="no rounds yet"):
         clone(sequence).interval_  # noqa: B018
 

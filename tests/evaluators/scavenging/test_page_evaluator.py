@@ -134,21 +134,13 @@ def test_unused_slots_need_no_attention(cls):
     logs = with_an_empty_slot(LOGS)
     target = np.column_stack([UP, np.full(400, -1)])
     expected = drawing(cls, LOGS, 5)
-    with pytest.warns(match="slot 2 is NaN"):
+    with pytest.warns(SupportWarning, match="slot 2 is NaN"):
         found = drawing(cls, logs, 5)
+    assert_allclose(found.attention_[:2], expected.attention_)
     assert_allclose(found.score(target), expected.score(UP))
     assert_allclose(found.evaluate(target).replicates, expected.evaluate(UP).replicates)
     with pytest.raises(ValueError, match="attention of slot 2 is nan"):
         found.evaluate(np.column_stack([UP[:, 0], np.full(400, -1), UP[:, 1]]))
-
-
-def test_few_clicks_have_no_bootstrap_error():
-    logs = showed([[0, 1], [1, 0]] * 2, slot_reward=[[1, 1], [1, 1], [0, 0], [0, 0]])
-    evaluator = PositionScavenging(attention=AttentionDecay(), random_state=0).fit(logs)
-    with pytest.warns(LowOverlapWarning, match="of 200 bootstrap samples") as caught:
-        value = evaluator.evaluate(np.tile([0, 1], (4, 1)))
-    assert np.isfinite(value.value) and np.isnan(value.standard_error)
-    assert caught[0].message.value > 0
 
 
 @BOTH
@@ -319,9 +311,7 @@ def test_what_the_decay_cannot_use():
         found = AttentionDecay().fit(NO_CLICKS).coefficients_
     assert np.isnan(found).all()
     assert caught[0].message.value == 4
-
-
-def test_revenue_is_weighted_by_default():
+    # revenue is weighted by default
     logs = sl4(slot_reward=2.0 * (sl4().slot_reward > 0))
     with pytest.raises(ValueError, match=r"slot_reward holds 2\. Use .*equal_variance"):
         AttentionDecay(method="min_variance").fit(logs)
@@ -351,18 +341,17 @@ def test_the_default_errs_less_where_items_have_few_impressions():
     assert lower.mean() > 0.01 + 4 * lower.std(ddof=1) / np.sqrt(len(lower))
 
 
-def test_empty_slots_are_no_impressions():
-    with pytest.warns(SupportWarning, match="slot 2 is NaN"):
-        found = AttentionDecay().fit(with_an_empty_slot(LOGS)).coefficients_
-    assert_allclose(found[:2], AttentionDecay().fit(LOGS).coefficients_)
-
-
-def test_bootstrap_samples_without_clicks():
-    """One sample in eight has neither of the two clicked pages of 60."""
+def test_few_clicks_have_no_bootstrap_error():
+    logs = showed([[0, 1], [1, 0]] * 2, slot_reward=[[1, 1], [1, 1], [0, 0], [0, 0]])
+    evaluator = PositionScavenging(attention=AttentionDecay(), random_state=0).fit(logs)
+    with pytest.warns(LowOverlapWarning, match="of 200 bootstrap samples") as caught:
+        value = evaluator.evaluate(np.tile([0, 1], (4, 1)))
+    assert np.isfinite(value.value) and np.isnan(value.standard_error)
+    assert caught[0].message.value > 0
+    # one sample in eight has neither of the two clicked pages of 60
     clicks = np.zeros((60, 2))
     clicks[0] = clicks[1] = 1
-    slate = [[0, 1], [1, 0]] * 30
-    logs = SlateLogs(np.zeros((60, 1)), slate, None, slot_reward=clicks)
+    logs = showed([[0, 1], [1, 0]] * 30, slot_reward=clicks)
     decay = AttentionDecay(method="uniform", n_bootstrap=50, random_state=0)
     with pytest.warns(LowOverlapWarning, match="of 50 bootstrap samples") as caught:
         decay.fit(logs)

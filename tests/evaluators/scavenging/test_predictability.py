@@ -27,14 +27,6 @@ def item_predictability(X, slate):
     return scavenger.fit(pages).predictability_
 
 
-@pytest.mark.thorough
-def test_a_logger_that_ignores_the_context_is_not_accused():
-    for seed in range(20):
-        rng = np.random.RandomState(seed)
-        X, code = rng.randn(400, 3), rng.choice(3, size=400, p=[0.5, 0.3, 0.2])
-        assert not ask(X, code).z > 4
-
-
 def test_a_logger_that_looks_at_the_context_is_found(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.randn(1000, 2)
@@ -273,7 +265,11 @@ def test_a_logger_that_leans_a_little_is_told_with_the_bias(tilt):
 @pytest.mark.thorough
 def test_right_logs_are_hardly_ever_above_two():
     """Fitting costs gain: of 920 logs of 8 worlds none was above 1.5."""
-    for seed in range(25):
+    for seed in range(10):
+        rng = np.random.RandomState(seed)
+        X, code = rng.randn(400, 3), rng.choice(3, size=400, p=[0.5, 0.3, 0.2])
+        assert not ask(X, code).z > 2
+    for seed in range(20):
         logs, pi = leaning(seed, 0.0, n=400)
         value = quietly(ExplorationScavenging().fit(logs), pi)
         assert value.diagnostics["predictability_z"] < 2

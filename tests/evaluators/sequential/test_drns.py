@@ -44,15 +44,11 @@ ROW_VALUES = np.array([19, 11, 36, -7.6, 36, 15.6, 24.4, -44, 11, 24.4]) / 20
 QUARTER = np.array([1, 1, 1, *[0.25] * 7])
 
 
-def trace_logs(reward=R):
-    return BanditLogs(np.array(X, float)[:, None], A, reward, P)
-
-
-def trace(logs=None, policy=None, **parameters):
+def trace(ask="blocks", **parameters):
     evaluator = DRns(reward_model=Q_HAT, **parameters)
-    evaluator.fit(trace_logs() if logs is None else logs)
+    evaluator.fit(BanditLogs(np.array(X, float)[:, None], A, R, P))
     evaluator.uniforms_ = np.array(U)
-    return quiet(evaluator, RulePolicy(spec_rule) if policy is None else policy)
+    return quiet(evaluator, RulePolicy(spec_rule, ask=ask))
 
 
 HALF = np.array([1] * 4 + [0.625] * 6)
@@ -69,7 +65,7 @@ HALF = np.array([1] * 4 + [0.625] * 6)
     ],
 )
 def test_fixed_trace(parameters, value, rows, c, n_violations, ask):
-    result = trace(policy=RulePolicy(spec_rule, ask=ask), **parameters)
+    result = trace(ask, **parameters)
     assert abs(result.value - value) < 1e-15
     assert (result.accepted + 1).tolist() == rows
     np.testing.assert_array_equal(result.acceptance_ratios, c)
@@ -79,19 +75,15 @@ def test_fixed_trace(parameters, value, rows, c, n_violations, ask):
     assert ratios == pytest.approx(c.sum() ** 2 / (c @ c))
 
 
-def test_round_values_of_the_fixed_trace():
+def test_round_values_and_sums_of_the_fixed_trace():
     result = trace(q=0.25)
     expected = 10 * QUARTER * (ROW_VALUES - result.value) / 4.75 + result.value
     np.testing.assert_allclose(result.round_values, expected, rtol=0, atol=1e-14)
     error = expected.std(ddof=1) / np.sqrt(10)
     assert result.standard_error == pytest.approx(error, rel=1e-13)
-    assert (
-        result.diagnostics["standard_error_of"] == "the progressive-validation policy"
-    )
-
-
-def test_unnormalised_value_is_the_mean_reward_of_complete_blocks():
-    """R~ = sum_t c_t R_B(t): row 10 ends the last block, so all rows count."""
+    about = result.diagnostics["standard_error_of"]
+    assert about == "the progressive-validation policy"
+    # R~ = sum_t c_t R_B(t): row 10 ends the last block, so all rows count
     result = trace(q=0.25, normalize=False)
     assert result.value * 6 == pytest.approx((QUARTER * ROW_VALUES).sum(), abs=1e-14)
     assert np.isnan(result.standard_error)
@@ -336,18 +328,19 @@ def test_bias_mass_of_a_fixed_ratio():
     w = np.array([0.2, 1 / 3, 4, 0.2, 1 / 6, 1 / 6, 3, 1.5])
     p = np.array([0.5, 0.3, 0.2, 0.5, 0.6, 0.6, 0.2, 0.2])
     logs = BanditLogs(np.zeros((8, 1)), [0] * 8, np.ones(8), p, actions=[0, 1])
-    pi = np.column_stack([w * p, 1 - w * p])
-    result = quiet(DRns(q=1, cmax=0.5, reward_model=0.0).fit(logs), pi)
-    assert (result.acceptance_ratios == 0.5).all()
-    assert result.bias_mass == pytest.approx(0.375)
-    assert result.n_violations == 2
-    held_back = np.array([2, 1, *[0.0] * 6])
-    error = held_back.std() / np.sqrt(8)
-    assert result.diagnostics["bias_mass_error"] == pytest.approx(error)
-    grouped = logs.replace(group=[0, 1, 0, 1, 2, 2, 0, 3])
-    result = quiet(DRns(q=1, cmax=0.5, reward_model=0.0).fit(grouped), pi)
-    error = np.sqrt(3**2 / 8 - 0.375**2) / np.sqrt(8)
-    assert result.diagnostics["bias_mass_error"] == pytest.approx(error)
+    pi, held_back = np.column_stack([w * p, 1 - w * p]), np.array([2, 1, *[0.0] * 6])
+    in_groups = np.sqrt(3**2 / 8 - 0.375**2)
+    for group, error in (
+        (None, held_back.std()),
+        ([0, 1, 0, 1, 2, 2, 0, 3], in_groups),
+    ):
+        evaluator = DRns(q=1, cmax=0.5, reward_model=0.0)
+        result = quiet(evaluator.fit(logs.replace(group=group)), pi)
+        assert (result.acceptance_ratios == 0.5).all()
+        assert result.bias_mass == pytest.approx(0.375)
+        assert result.n_violations == 2
+        found = result.diagnostics["bias_mass_error"]
+        assert found == pytest.approx(error / np.sqrt(8))
 
 
 def test_bad_parameters():
@@ -357,9 +350,10 @@ def test_bad_parameters():
         ({"q": -0.1}, r"'q' parameter"),
         ({"cmax": 0}, r"'cmax' parameter .* \(0.0, inf\)"),
         ({"acceptance": "always"}, r"'acceptance' parameter .*worst_case"),
-        ({"horizon": 0}, r"'horizon' parameter"),
-        ({"n_splits": 0}, r"'n_splits' parameter"),
-        ({"c_init": 0}, r"'c_init' parameter"),
+        *(
+            ({name: 0}, f"'{name}' parameter")
+            for name in ("horizon", "n_splits", "c_init")
+        ),
         ({"excess": "drop"}, r"'excess' parameter .*weight"),
         ({"normalize": "mean"}, r"'normalize' parameter .*pooled"),
         ({"c_init": 0.5, "cmax": 0.4}, r"c_init=0.5 is above cmax=0.4"),
@@ -374,7 +368,6 @@ def test_logs_it_cannot_use():
     weight = np.linspace(1, 2, 50)
     fitted = DRns(random_state=0).fit(logs)
     for ask, match in [
-        (lambda: DRns().fit(logs.replace(propensity=None)), "DRns needs the propensit"),
         (lambda: DRns().fit(logs.replace(sample_weight=weight)), "no sample_weight"),
         (
             lambda: fitted.evaluate(policy, sample_weight=weight),
@@ -412,7 +405,7 @@ def test_the_length_of_the_history_is_that_of_the_weights():
     by_length = {"q": 0.5, "normalize": False}
     once = trace(**by_length)
     weighed = trace(**by_length, excess="weight")
-    c = np.array([1.0] * 4 + [0.625] * 6)
+    c = HALF
     np.testing.assert_array_equal(once.accepted, weighed.accepted)
     np.testing.assert_array_equal(once.acceptance_ratios, c)
     history, pi = [], []

@@ -73,12 +73,8 @@ def test_standard_error_of_a_stationary_policy():
     assert result.successes == (rewards.sum(), t)
     exact = result.confidence_interval(method="clopper_pearson")
     assert exact == pytest.approx(result.confidence_interval(), abs=0.002)
-
-
-def test_clopper_pearson_is_for_shares_of_ones():
-    logs, policy, _ = uniform_logs(400, return_truth=True)
-    replay = Replay(random_state=0)
-    learner = quiet(replay.fit(logs), EpsilonGreedy())
+    # it is for shares of ones
+    learner = quiet(Replay(random_state=0).fit(logs), EpsilonGreedy())
     real = quiet(Replay().fit(logs.replace(reward=logs.reward / 2)), policy)
     static = quiet(IPS().fit(logs), policy)
     for result in (learner, real, static):
@@ -106,7 +102,7 @@ def test_intervals_of_a_stationary_policy_cover(global_random_seed):
     assert covered[1] / n_logs > level - 4 * error  # exact
 
 
-def test_one_accepted_round_has_no_spread():
+def test_one_accepted_round_or_none_has_no_spread():
     logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 1], np.ones(4), np.full(4, 0.5))
     with pytest.warns(LowOverlapWarning, match="only 1 of 4 rounds"):
         result = Replay().fit(logs).evaluate(np.tile([1.0, 0.0], (4, 1)))
@@ -114,9 +110,7 @@ def test_one_accepted_round_has_no_spread():
     assert np.isnan(result.standard_error)
     low, high = result.confidence_interval(method="clopper_pearson")
     assert (round(low, 3), high) == (0.025, 1.0)
-
-
-def test_nothing_accepted_is_nan_with_a_warning():
+    # nothing accepted is NaN
     logs = BanditLogs(np.zeros((4, 1)), [0] * 4, np.ones(4), actions=[0, 1])
     fitted = Replay().fit(logs)
     never = np.tile([0.0, 1.0], (4, 1))
@@ -150,9 +144,7 @@ def test_uniform_logging_is_checked():
     fitted = Replay().fit(uniform_logs(500))
     with pytest.raises(ValueError, match="Use RejectionSampling or DRns"):
         fitted.evaluate(UniformPolicy(), logs)
-
-
-def test_uneven_counts_without_propensities_warn():
+    # without propensities uneven counts warn
     rng = np.random.RandomState(0)
     even = BanditLogs(np.zeros((900, 1)), rng.randint(0, 3, 900), np.ones(900))
     quiet_value = Replay().fit(even).evaluate(UniformPolicy())
@@ -325,18 +317,11 @@ def test_too_large_a_constant_warns():
     result = quiet(fitted, np.eye(logs.n_actions)[logs.action_index])
     assert result.n_violations == 1
     assert BiasWarning in map(type, result.warnings)
-
-
-def test_what_rejection_sampling_refuses():
-    logs = make_bandit_logs(50, random_state=0)
+    with pytest.raises(ValueError, match=r"no theorem bounds .* RejectionSampling"):
+        result.deviation_bound()
     for cmax in (0, -1.0, "logs"):
         with pytest.raises(ValueError, match="'cmax' parameter of RejectionSampling"):
             RejectionSampling(cmax=cmax).fit(logs)
-    with pytest.raises(ValueError, match="RejectionSampling needs the propensities"):
-        RejectionSampling().fit(logs.replace(propensity=None, logging_proba=None))
-    result = quiet(RejectionSampling(random_state=0).fit(logs), UniformPolicy())
-    with pytest.raises(ValueError, match=r"no theorem bounds .* RejectionSampling"):
-        result.deviation_bound()
 
 
 @pytest.mark.parametrize("n_actions", [2, 5, 20])
@@ -366,9 +351,7 @@ def test_replayed_logs_are_long_enough(global_random_seed):
         value = quiet(Replay().fit(BanditLogs(*rounds)), ConstantPolicy(0))
         short += len(value.accepted) < 10
     assert short / n_logs < delta + 4 * np.sqrt(delta * (1 - delta) / n_logs)
-
-
-def test_lengths_that_cannot_be():
+    # lengths that cannot be
     for arguments in ((0, 3), (3, 0), (2.5, 3)):
         with pytest.raises(ValueError, match="parameter of replay_log_length"):
             replay_log_length(*arguments)
