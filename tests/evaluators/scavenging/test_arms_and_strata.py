@@ -153,15 +153,11 @@ def test_constant_policies_make_the_mixture_the_plain_form():
     assert_allclose(mixed.round_values, plain.round_values)
 
 
-def random_logs(n, n_arms=2, **fields):
-    rng = np.random.RandomState(1)
-    rounds = np.empty((n, 0)), rng.randint(n_arms, size=n), rng.rand(n)
-    logs = BanditLogs(*rounds, **fields).with_columns(day=rng.randint(3, size=n))
-    return logs, rng.dirichlet(np.ones(n_arms), n)
-
-
 def test_strata_are_weighted_by_their_shares():
-    logs, pi = random_logs(60)
+    rng = np.random.RandomState(1)
+    rounds = np.empty((60, 0)), rng.randint(2, size=60), rng.rand(60)
+    logs = BanditLogs(*rounds).with_columns(day=rng.randint(3, size=60))
+    pi = rng.dirichlet(np.ones(2), 60)
     found = evaluated(logs, pi, strata="day")
     days = [logs.columns["day"] == day for day in range(3)]
     parts = [(rows.mean(), evaluated(logs[rows], pi[rows])) for rows in days]
@@ -175,12 +171,9 @@ def test_strata_are_weighted_by_their_shares():
         taken = evaluated(logs, pi, weight, **settings).by(side)[0]
         again = evaluated(logs[::2], pi[::2], weight[::2], **settings)
         assert_allclose(taken.value, again.value, rtol=1e-14)
-
-
-def test_clusters_that_cross_arms_are_summed():
+    # clusters that cross arms are summed
     user = np.random.RandomState(4).randint(12, size=60)
-    logs, pi = random_logs(60, group=user)
-    found = evaluated(logs, pi)
+    found = evaluated(logs.replace(group=user), pi)
     code = logs.action_index
     y, counts = pi[np.arange(60), code] * logs.reward, np.bincount(code)
     means = np.bincount(code, y) / counts
@@ -234,9 +227,7 @@ def test_mass_of_slates_that_were_never_logged():
     assert mass(logs, Known(np.full(5, 0.5))) == 0
     # one less 0.95, but within the noise of the contexts
     assert mass(logs, Known([0.9, 0.1, 0.1, 0.5, 0.4])) == 0
-
-
-def test_slates_that_are_sought_where_they_were_shown_once():
+    # slates that are sought where they were shown once
     target = SL4_SLATES[[1, 1, 1, 2]]
     for strata, weight in ((None, None), ("half", None), (None, [1.0, 1, 1, 0])):
         logs = sl4().with_columns(half=[0, 0, 1, 1])

@@ -197,7 +197,7 @@ def with_loggers(logs, proba, actions=range(4)):
     return BanditLogs(*rounds, actions=actions, logger=logs.logger, logger_proba=proba)
 
 
-def test_what_no_logger_does_there_is_missed():
+def test_probabilities_of_loggers():
     """Every action was logged somewhere, but not where the policy wants it."""
     logs, x, _ = rotation(1200)
     logs = logs[logs.logger != "c"].replace(reward=np.ones(800))
@@ -220,9 +220,7 @@ def test_what_no_logger_does_there_is_missed():
     result, found = caught(lambda: evaluate(wide, never))
     assert_allclose(found.pop(SupportWarning), 0.25)
     assert found == {}
-
-
-def test_loggers_whose_probabilities_are_wrong():
+    # loggers whose probabilities are wrong
     logs, x, plays = rotation(1200)
     halved = with_loggers(logs, logs.logger_proba / 2)
     target = np.eye(4)[plays[np.arange(len(x)), 0]]
@@ -244,11 +242,12 @@ def test_whole_slates_are_actions():
         value.deviation_bound(0.05)
     with pytest.raises(ValueError, match="match='logger' is for BanditLogs"):
         ExplorationScavenging(match="logger").fit(logs)
+    fitted = ExplorationScavenging().fit(logs)
     with pytest.raises(TypeError, match="SlateLogs like those of fit, got BanditLogs"):
-        ExplorationScavenging().fit(logs).evaluate(TARGET, s6())
+        fitted.evaluate(TARGET, s6())
+    other = sl4(slate=SL4_SLATES[:, :3], slot_reward=np.zeros((4, 3)))
     with pytest.raises(ValueError, match="3 slots, those of fit had 4"):
-        other = sl4(slate=SL4_SLATES[:, :3], slot_reward=np.zeros((4, 3)))
-        ExplorationScavenging().fit(logs).evaluate(target, other)
+        fitted.evaluate(target, other)
 
 
 @pytest.mark.theory

@@ -151,12 +151,8 @@ def sum_of_blocks(path, c):
     """
 
     def total(rounds, u):
-        evaluator = DRns(
-            acceptance="worst_case",
-            cmax=c,
-            normalize=False,
-            reward_model=np.tile(MODEL, (len(rounds), 1)),
-        )
+        setting = {"acceptance": "worst_case", "cmax": c, "normalize": False}
+        evaluator = DRns(reward_model=np.tile(MODEL, (len(rounds), 1)), **setting)
         result = result_of(evaluator, RulePolicy(spec_rule), logs_of(rounds, ONE_MU), u)
         assert result.accepted.tolist() == [k for k in range(len(u)) if not u[k]]
         return result.value * len(path)

@@ -20,13 +20,9 @@ def world(rng, n_rounds=None):
     """Random logs with ties among the propensities, and a random model."""
     n = int(rng.integers(1, 150)) if n_rounds is None else n_rounds
     n_actions = int(rng.integers(2, 5))
-    logs = BanditLogs(
-        rng.normal(size=(n, 2)),
-        rng.integers(0, n_actions, n),
-        rng.integers(0, 2, n).astype(float),
-        rng.choice([0.1, 0.2, 0.5, 0.8, 1.0], n),
-        actions=np.arange(n_actions),
-    )
+    context, action = rng.normal(size=(n, 2)), rng.integers(0, n_actions, n)
+    reward, p = rng.integers(0, 2, n) * 1.0, rng.choice([0.1, 0.2, 0.5, 0.8, 1.0], n)
+    logs = BanditLogs(context, action, reward, p, actions=np.arange(n_actions))
     return logs, rng.random((n, n_actions))
 
 
@@ -77,11 +73,9 @@ def test_drns_of_a_learner(q, kind, ask, global_random_seed):
     # of the eight settings below every other one: each meets all q, kinds and asks
     for draw in range((LEVELS.index(q) + ASKS.index(ask)) % 2, 8, 2):
         logs, q_hat = world(rng)
-        rule = {
-            "stochastic": greedy_rule(logs.n_actions),
-            "greedy": greedy_rule(logs.n_actions, 0.0),
-            "contextual": contextual_rule(logs.n_actions),
-        }[kind]
+        rule = greedy_rule(logs.n_actions, 0.0 if kind == "greedy" else 0.3)
+        if kind == "contextual":
+            rule = contextual_rule(logs.n_actions)
         every, setting = 1 + draw // 4 % 2 * 2, setting_of(rng, q, draw)
         evaluator = DRns(reward_model=q_hat, random_state=draw, **setting).fit(logs)
         result = quiet(evaluator, RulePolicy(rule, every=every, ask=ask))
