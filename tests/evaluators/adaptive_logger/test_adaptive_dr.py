@@ -198,16 +198,21 @@ def test_values_and_errors_of_the_code_of_zhan_et_al(weighting, value, error):
 
 
 @pytest.mark.parametrize("weighting", ["min_variance", "stable_variance", "cadr"])
-def test_none_is_a_logger_that_ignores_the_context(weighting):
-    """Both ways to the logger's probabilities give the same value."""
+def test_other_ways_to_the_same_value(weighting):
+    """None is a logger that ignores the context; IPS is DR with a model of zero."""
     logs, truth = make_adaptive_logs(300, random_state=0, return_truth=True)
-    pi = np.random.RandomState(1).dirichlet([1, 1], 300)
-    results = [
-        AdaptiveDR(weighting=weighting, logger=logger).fit(logs).evaluate(pi)
-        for logger in (None, truth.logger)
-    ]
-    assert_allclose(*[result.value for result in results], rtol=1e-10)
-    assert_allclose(*[result.round_values for result in results], rtol=1e-7)
+    pi, about = (
+        np.random.RandomState(1).dirichlet([1, 1], 300),
+        {"weighting": weighting},
+    )
+    for one, other in (
+        (AdaptiveDR(**about), AdaptiveDR(**about, logger=truth.logger)),
+        (AdaptiveIPS(**about), AdaptiveDR(**about, reward_model=0.0)),
+    ):
+        found, expected = (a.fit(logs).evaluate(pi) for a in (one, other))
+        assert_allclose(found.value, expected.value, rtol=1e-10)
+        assert_allclose(found.standard_error, expected.standard_error)
+        assert_allclose(found.round_values, expected.round_values, rtol=1e-7)
 
 
 def test_a_fixed_logger_makes_all_weights_equal():
@@ -275,16 +280,6 @@ def test_equal_weights_are_ips():
         assert_allclose(getattr(found, name), getattr(ips, name), err_msg=name)
 
 
-@pytest.mark.parametrize("weighting", ["min_variance", "stable_variance", "cadr"])
-def test_it_is_dr_with_a_model_of_zero(weighting):
-    logs = make_adaptive_logs(200, random_state=0)
-    pi = np.tile([0.2, 0.8], (200, 1))
-    found = AdaptiveIPS(weighting=weighting).fit(logs).evaluate(pi)
-    expected = AdaptiveDR(weighting=weighting).fit(logs, 0.0).evaluate(pi)
-    assert_allclose(found.value, expected.value)
-    assert_allclose(found.standard_error, expected.standard_error)
-
-
 # -- what it refuses and what it warns of ---------------------------------------------
 def made(n=200, **given):
     return make_adaptive_logs(n, random_state=0, return_truth=True, **given)
@@ -335,9 +330,7 @@ def test_what_else_is_refused():
         fitted.evaluate(EpsilonGreedy())
     with pytest.raises(ValueError, match="sample_weight"):
         fitted.evaluate(FIRST, sample_weight=np.arange(1.0, 201))
-
-
-def test_rounds_out_of_order_warn():
+    # rounds out of order
     logs, back = BY_ARM, np.arange(200)[::-1]
     for late, message in (
         (logs[back], "shuffle=False"),

@@ -62,9 +62,7 @@ def test_means_by_action_are_those_of_earlier_rounds():
     assert_allclose(predictions(logs), expected, rtol=1e-10, atol=1e-14)
     found = AdaptiveDR().fit(logs).evaluate(UniformPolicy()).diagnostics
     assert found["uncovered_rounds"] == 1
-
-
-def test_rewards_far_from_zero_keep_their_digits():
+    # rewards far from zero keep their digits
     logs = make_adaptive_logs(300, reward="continuous", random_state=0)
     far = logs.replace(reward=logs.reward + 1e9)
     other = logs.action_index[1:, None] != np.arange(2)  # which the terms show as it is

@@ -65,17 +65,13 @@ def test_table_of_bounds(counts):
     assert_allclose(found, TABLE[counts][: len(found)], rtol=0, atol=5.1e-7)
 
 
-def test_span_includes_zero_which_unwanted_rounds_count_as():
-    value = evaluate(s6(reward=[2, 3, 1, 4, 2, 2]))
-    for span, scale in (((1, 4), 4), ((-1, 4), 5)):
-        bound = value.deviation_bound(0.05, reward_range=span)
-        one = evaluate(s6()).deviation_bound(0.05)
-        assert_allclose(bound, scale * one)
-
-
-def test_what_was_seen_is_no_range():
+def test_the_range_is_known_and_includes_zero():
     """Rewards 0 and 1 are yes and no; revenue of .5 and .75 may once be 50."""
-    assert evaluate(s6()).deviation_bound(0.05) > 0
+    one = evaluate(s6()).deviation_bound(0.05)
+    assert one > 0
+    value = evaluate(s6(reward=[2, 3, 1, 4, 2, 2]))
+    for span, scale in (((1, 4), 4), ((-1, 4), 5)):  # unwanted rounds count as zero
+        assert_allclose(value.deviation_bound(0.05, reward_range=span), scale * one)
     for seen in (np.full(6, 0.5), 0.25 * s6().reward + 0.5, np.zeros(6)):
         value = evaluate(s6(reward=seen))
         with pytest.raises(ValueError, match=r"known in advance.*Pass reward_range"):
@@ -203,7 +199,7 @@ def test_bounds_that_do_not_hold(settings, asked, match):
         value.deviation_bound(0.05, **asked)
 
 
-def test_rewards_or_weights_without_a_bound():
+def test_values_without_a_bound():
     match = r"known in advance. The logged rewards, 0 to 5,"
     with pytest.raises(ValueError, match=match):
         evaluate(s6(reward=np.arange(6.0))).deviation_bound(0.05)
@@ -215,6 +211,14 @@ def test_rewards_or_weights_without_a_bound():
             s6(actions=[0, 1, 2]), np.full((6, 3), 1 / 3), on_missing="nan"
         )
     with pytest.raises(ValueError, match="the value is NaN"):
+        value.deviation_bound(0.05)
+    rng, action = np.random.RandomState(0), np.arange(200) % 2
+    rounds = rng.normal(size=(200, 2)), action, 1.0 * (rng.random_sample(200) < 0.5)
+    logs = BanditLogs(*rounds, propensity=np.full(200, 0.5))
+    policy = ClassifierPolicy(LogisticRegression()).fit(logs)
+    with pytest.warns(LearnedRoundsWarning):
+        value = evaluate(logs, policy)
+    with pytest.raises(ValueError, match="a policy that learned from these rounds"):
         value.deviation_bound(0.05)
 
 
@@ -300,17 +304,6 @@ def test_rounds_of_groups_have_no_bound():
         with pytest.raises(ValueError, match="do not cover groups"):
             grouped.deviation_bound(0.05)
     assert far / 16 > 0.05
-
-
-def test_a_policy_that_has_learned_from_the_rounds_has_no_bound():
-    rng, action = np.random.RandomState(0), np.arange(200) % 2
-    rounds = rng.normal(size=(200, 2)), action, 1.0 * (rng.random_sample(200) < 0.5)
-    logs = BanditLogs(*rounds, propensity=np.full(200, 0.5))
-    policy = ClassifierPolicy(LogisticRegression()).fit(logs)
-    with pytest.warns(LearnedRoundsWarning):
-        value = evaluate(logs, policy)
-    with pytest.raises(ValueError, match="a policy that learned from these rounds"):
-        value.deviation_bound(0.05)
 
 
 def test_pages_have_no_bound():

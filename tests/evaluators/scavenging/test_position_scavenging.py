@@ -202,7 +202,7 @@ def test_random_order_in_closed_form(tilt, global_random_seed):
     assert reordered(logs, best, ATTENTION).value > 1
 
 
-def test_empty_slots_stay_empty():
+def test_empty_slots_and_single_items_stay():
     slate = np.array([[0, 1, -1], [2, -1, -1], [1, 2, 0]])
     clicks = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 1]])
     logs = SlateLogs(np.zeros((3, 1)), slate, None, slot_reward=clicks)

@@ -169,9 +169,7 @@ def test_rounds_that_no_fold_predicts_get_the_mean_of_earlier_ones():
     q_hat = predictions(DRns(cv=folds), logs)
     np.testing.assert_allclose(q_hat[1:50, 0], past[:49])
     np.testing.assert_allclose(q_hat[50:100], logs.reward[100:].mean())
-
-
-def test_a_single_round_or_group_gets_the_middle_of_the_range():
+    # a single round or group gets the middle of the range
     logs = make_bandit_logs(1, n_actions=2, random_state=0)
     assert predictions(DRns(), logs)[0, 0] == 0.5
     rounds = logs.context, logs.action, logs.reward, logs.propensity
@@ -238,16 +236,13 @@ def test_on_real_logs_of_clicks(data_dir):
     assert result.standard_error < 0.002
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 17, 300])
-@pytest.mark.parametrize("mass", [0.0, 0.1, 0.5, 0.99])
-def test_the_formula_of_the_paper(horizon, mass):
-    paper = horizon * (horizon + 1) / 2 * mass / (1 - mass)
-    bound = drns_sum_bias_bound(mass, horizon)
-    assert isinstance(bound, float)
-    assert bound == pytest.approx(paper, rel=1e-14)
-
-
-def test_other_ranges():
+def test_the_formula_of_the_paper():
+    for horizon, mass in product((1, 2, 17, 300), (0.0, 0.1, 0.5, 0.99)):
+        paper = horizon * (horizon + 1) / 2 * mass / (1 - mass)
+        bound = drns_sum_bias_bound(mass, horizon)
+        assert isinstance(bound, float)
+        assert bound == pytest.approx(paper, rel=1e-14)
+    # other ranges
     scaled = drns_sum_bias_bound(0.1, 5, reward_range=(0, 4))
     assert scaled == pytest.approx(4 * drns_sum_bias_bound(0.1, 5))
     for bounds in ((1, 3), (-3, -1)):  # by hand: T = 3, (3 * 2 + 3 * 3) * 1 / 9
@@ -291,19 +286,16 @@ def test_the_bound_holds(c, low):
         assert abs(estimate - truth) > 0.2  # there is something to bound
 
 
-@pytest.mark.parametrize(
-    ("mass", "horizon", "match"),
-    [
+def test_bad_input():
+    for mass, horizon, match in (
         (1.0, 5, r"'bias_mass' parameter .* range \[0.0, 1.0\)"),
         (-0.1, 5, "'bias_mass' parameter"),
         (np.nan, 5, "'bias_mass' parameter"),
         (0.1, 0, "'horizon' parameter"),
         (0.1, 2.5, "'horizon' parameter"),
-    ],
-)
-def test_bad_input(mass, horizon, match):
-    with pytest.raises(ValueError, match=match):
-        drns_sum_bias_bound(mass, horizon)
+    ):
+        with pytest.raises(ValueError, match=match):
+            drns_sum_bias_bound(mass, horizon)
     for bounds in ((1, 0), (0, 0), (0, np.inf), (0, np.nan), (0,)):
         with pytest.raises(ValueError, match=r"reward_range must be \(low, high\)"):
             drns_sum_bias_bound(0.1, 5, reward_range=bounds)
@@ -354,13 +346,11 @@ def test_theorem_2_asks_for_what_it_needs():
     result = traced(logs[:150], of=logs[150:], model=LogisticRegression())
     assert result.deviation_bound(**known) > 0
     far = BanditLogs(logs.context, logs.action, logs.reward + 3, logs.propensity)
+    overlapping = traced(logs[:150], of=logs[149:], model=LogisticRegression())
     for result, match in [
         (traced(logs, model=None), "model fitted to other rounds"),
         (traced(logs, model=LogisticRegression()), "model fitted to other rounds"),
-        (
-            traced(logs[:150], of=logs[149:], model=LogisticRegression()),
-            "logs other than those of fit",
-        ),
+        (overlapping, "logs other than those of fit"),
         (traced(logs, horizon=5), "single normalised trace"),
         (traced(logs, normalize=False), "single normalised trace"),
         (traced(far), r"rewards in \[0, 1\]"),

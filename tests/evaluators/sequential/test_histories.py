@@ -49,15 +49,11 @@ def test_trajectories_are_pooled_by_their_lengths():
     assert result.value == pytest.approx(0.61, abs=0.06)
 
 
+SEGMENTED = SegmentedPolicy(EpsilonGreedy(0.3), lambda X: X[:, 0] > 0)
+
+
 @pytest.mark.parametrize(
-    "policy",
-    [
-        EpsilonGreedy(0.3),
-        UCB1(),
-        LinUCB(alpha=0.5),
-        SegmentedPolicy(EpsilonGreedy(0.3), lambda X: X[:, 0] > 0),
-    ],
-    ids=lambda policy: type(policy).__name__,
+    "policy", [EpsilonGreedy(0.3), UCB1(), LinUCB(alpha=0.5), SEGMENTED]
 )
 def test_a_weight_is_how_often_a_round_counts(policy):
     logs = make_bandit_logs(60, n_actions=3, random_state=0)
@@ -103,20 +99,23 @@ def test_learned_policies_are_replayed_with_their_weights(horizon):
         assert longest.counts_.sum() > len(rows) / 2
 
 
+def thirds(history, x):
+    return [1 / 3] * 3
+
+
 def test_settings_without_an_effect_are_refused():
-    logs = make_bandit_logs(200, random_state=0)
+    logs, learner = make_bandit_logs(200, random_state=0), RulePolicy(thirds)
+    match = r"RulePolicy learns without weights .*normalize"
     for normalize in (True, "pooled"):
         evaluator = DRns(excess="weight", normalize=normalize, random_state=0).fit(logs)
-        with pytest.raises(
-            ValueError, match=r"RulePolicy learns without weights .*normalize"
-        ):
-            evaluator.evaluate(RulePolicy(lambda h, x: [1 / 3] * 3))
+        with pytest.raises(ValueError, match=match):
+            evaluator.evaluate(learner)
         # a policy that does not learn: R / C has no weights, and none is needed
         plain = DRns(normalize=normalize, random_state=0).fit(logs)
         own, other = (quiet(e, UniformPolicy()) for e in (evaluator, plain))
         assert own.value == other.value
     by_length = DRns(excess="weight", normalize=False, random_state=0).fit(logs)
-    assert quiet(by_length, RulePolicy(lambda h, x: [1 / 3] * 3)).value > 0
+    assert quiet(by_length, learner).value > 0
 
 
 MEANS = np.array([0.2, 0.5, 0.8])

@@ -139,9 +139,7 @@ def test_gains_that_are_not_known_say_what_to_do(lazy):
                 table[one, name] - table[other, name]
     with pytest.raises(ValueError, match="gain of IPS over DRns is not known"):
         sums - table["fixed", "d"]
-
-
-def test_weights_beside_lazy_logs_are_refused(lazy):
+    # weights beside lazy logs
     weight = np.ones(N)
     with pytest.raises(TypeError, match="sample_weight='weight'"):
         evaluate("pi", lazy, evaluators=["DRns"], sample_weight=weight)
