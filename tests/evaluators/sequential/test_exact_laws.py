@@ -29,14 +29,19 @@ Q_HAT = np.array([[0.5, 0.6], [0.2, 0.7]])
 CLICKS, MODEL, MU_1 = ONE["q"][0], (0.5, 0.6), ONE_MU[0]
 
 
-def law_of_histories(evaluator, policy, mu, thresholds_of, n_rounds, n_accepted):
-    """Law of the first accepted rounds, given that there are so many; its mean."""
+def laws_of_histories(evaluator, mus, thresholds_of, n_rounds, n_accepted):
+    """Law of the first accepted rounds, given that there are so many; its mean.
+
+    Under every logger of `mus`, whose thresholds for the uniform numbers are equal.
+    """
     law, total, gain = defaultdict(float), 0.0, 0.0
-    for rows in product(outcomes(mu, thresholds_of), repeat=n_rounds):
-        chance = np.prod([p for _, p in rows])
-        rounds = [row[:3] for row, _ in rows]
-        logs = logs_of(rounds, None if isinstance(evaluator, Replay) else mu)
-        result = result_of(evaluator, policy, logs, [row[3] for row, _ in rows])
+    cells = zip(*(outcomes(mu, thresholds_of) for mu in mus), strict=True)
+    cells = [(each[0][0], np.array([p for _, p in each])) for each in cells]
+    mu = None if isinstance(evaluator, Replay) else mus[0]
+    for rows in product(cells, repeat=n_rounds):
+        chance = np.prod([p for _, p in rows], axis=0)
+        rounds, u = [row[:3] for row, _ in rows], [row[3] for row, _ in rows]
+        result = result_of(evaluator, RulePolicy(contrary_rule), logs_of(rounds, mu), u)
         if len(result.accepted) < n_accepted:
             assert np.isnan(result.value)
             continue
@@ -44,7 +49,8 @@ def law_of_histories(evaluator, policy, mu, thresholds_of, n_rounds, n_accepted)
         law[history] += chance
         gain += chance * result.trajectory_values[0]
         total += chance
-    return {history: p / total for history, p in law.items()}, gain / total, total
+    laws = [{h: p[k] / total[k] for h, p in law.items()} for k in range(len(mus))]
+    return list(zip(laws, gain / total, total, strict=True))
 
 
 def assert_same_law(law, n_rounds):
@@ -55,36 +61,31 @@ def assert_same_law(law, n_rounds):
     return fsum(p * sum(r for _, _, r in h) / n_rounds for h, p in expected.items())
 
 
-def test_replayed_histories_have_the_online_law():
+def test_replayed_histories_have_the_online_law_of_uniform_logs_alone():
     """Theorem 1 of the replay paper, difference 0."""
     uniform = ((0.5, 0.5), (0.5, 0.5))
-    law, gain, total = law_of_histories(
-        Replay(horizon=3), RulePolicy(contrary_rule), uniform, lambda x, a: (), 4, 3
+    own, other = laws_of_histories(
+        Replay(horizon=3), [uniform, MU], lambda x, a: (), 4, 3
     )
+    law, gain, total = own
     assert abs(total - 5 / 16) < 1e-15  # at least 3 of 4 rounds, each with 1 / K
     true_gain = assert_same_law(law, 3)
     assert abs(gain - true_gain) < 1e-13
     assert abs(true_gain - 0.5412) < 1e-15
+    plain, biased, _ = other
+    assert abs(biased - 0.6156231306) < 1e-10
+    expected = dict(online(contrary_rule, 3))
+    assert max(abs(plain[h] - expected[h]) for h in plain) > 0.02
 
 
 def test_rejection_sampling_is_exact_where_plain_replay_is_not():
     def thresholds(x, a):
         return (0.25 / MU[x][a],)
 
-    policy = RulePolicy(contrary_rule)
-    law, gain, total = law_of_histories(
-        RejectionSampling(cmax=0.25, horizon=2), policy, MU, thresholds, 3, 2
-    )
+    evaluator = RejectionSampling(cmax=0.25, horizon=2)
+    [(law, gain, total)] = laws_of_histories(evaluator, [MU], thresholds, 3, 2)
     assert abs(total - (3 * 0.25**2 * 0.75 + 0.25**3)) < 1e-15
     assert abs(gain - assert_same_law(law, 2)) < 1e-13
-
-    # three of four rounds without their propensities, taken for uniform ones
-    plain, biased, _ = law_of_histories(
-        Replay(horizon=3), policy, MU, lambda x, a: (), 4, 3
-    )
-    assert abs(biased - 0.6156231306) < 1e-10
-    expected = dict(online(contrary_rule, 3))
-    assert max(abs(plain[h] - expected[h]) for h in plain) > 0.02
 
 
 def test_stationary_policies_have_mean_r_equal_to_the_value_times_mean_c():
