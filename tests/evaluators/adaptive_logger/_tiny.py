@@ -43,14 +43,8 @@ def histories(n_rounds, contextual):
 def log_of(cells, proba):
     """Return BanditLogs of a history."""
     x, a, r = np.array(cells).T
-    return BanditLogs(
-        x[:, None].astype(float),
-        a,
-        r.astype(float),
-        proba[np.arange(len(a)), a],
-        actions=[0, 1],
-        logging_proba=proba,
-    )
+    rounds = x[:, None].astype(float), a, r.astype(float), proba[np.arange(len(a)), a]
+    return BanditLogs(*rounds, actions=[0, 1], logging_proba=proba)
 
 
 def logger_of(logs, contextual):
@@ -69,12 +63,9 @@ def logger_of(logs, contextual):
 
 def plain(logs):
     """Return the lists of a log, as the loops take them."""
-    return SimpleNamespace(
-        x=logs.context[:, 0].astype(int).tolist(),
-        a=logs.action_index.tolist(),
-        r=logs.reward.tolist(),
-        p=logs.propensity.tolist(),
-    )
+    x, a = logs.context[:, 0].astype(int), logs.action_index
+    fields = {"x": x, "a": a, "r": logs.reward, "p": logs.propensity}
+    return SimpleNamespace(**{name: one.tolist() for name, one in fields.items()})
 
 
 def target(logs):

@@ -21,6 +21,7 @@ from skope_ope import (
     DoublyRobust,
     EpsilonGreedy,
     UniformPolicy,
+    scan_logs,
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import (
@@ -35,6 +36,7 @@ from skope_ope.intervals import (
     betting_sequence,
     empirical_bernstein_sequence,
 )
+from tests.evaluators.sequential._worlds import written as written_parts
 
 METHODS = ("betting", "empirical_bernstein", "asymptotic")
 
@@ -45,27 +47,20 @@ def world():
     return make_bandit_logs(3000, random_state=0, return_truth=True)
 
 
-def rows(logs):
-    """Weights of the uniform policy."""
-    return 1 / logs.n_actions / logs.propensity
-
-
 def uniform_logs(n, reward, **fields):
     """Rounds of two actions and a uniform logger."""
     action = np.random.default_rng(0).integers(0, 2, n)
-    return BanditLogs(
-        np.zeros((n, 1)), action, reward, np.full(n, 0.5), actions=[0, 1], **fields
-    )
+    rounds = np.zeros((n, 1)), action, reward, np.full(n, 0.5)
+    return BanditLogs(*rounds, **{"actions": [0, 1], **fields})
 
 
 def test_it_gives_what_the_pure_functions_give(world):
     logs, _, _ = world
-    w, r = rows(logs), logs.reward
+    w, r = 1 / logs.n_actions / logs.propensity, logs.reward
+    known = {"reward_range": (0, 1), "after": [3000]}
     expected = {
-        "betting": betting_sequence(w, r, reward_range=(0, 1), after=[3000]),
-        "empirical_bernstein": empirical_bernstein_sequence(
-            w, r, reward_range=(0, 1), after=[3000]
-        ),
+        "betting": betting_sequence(w, r, **known),
+        "empirical_bernstein": empirical_bernstein_sequence(w, r, **known),
         "asymptotic": asymptotic_sequence(w * r, after=[3000]),
     }
     for method, ends in expected.items():
@@ -75,7 +70,7 @@ def test_it_gives_what_the_pure_functions_give(world):
         assert sequence.interval_.level == 0.95
         assert sequence.estimate_ == pytest.approx((w * r).mean())
     bets = ConfidenceSequence(max_weight=60).update(logs, UniformPolicy())
-    ends = betting_sequence(w, r, reward_range=(0, 1), after=[3000], max_weight=60)
+    ends = betting_sequence(w, r, **known, max_weight=60)
     np.testing.assert_allclose(bets.interval_, np.ravel(ends), rtol=1e-12)
 
 
@@ -90,8 +85,7 @@ def test_the_result_does_not_depend_on_how_the_log_is_cut(method, baseline, worl
     assert whole.intervals_["n_rounds"].tolist() == list(range(100, 3001, 100))
     for cuts in ([1, 2, 99, 100, 101, 2950], range(250, 3000, 250)):
         parts = clone(make)
-        edges = [0, *cuts, 3000]
-        for start, stop in pairwise(edges):
+        for start, stop in pairwise([0, *cuts, 3000]):
             assert parts.update(logs[start:stop], policy) is parts
         assert parts.n_rounds_ == 3000
         for name in ("n_rounds", "low", "high", "estimate"):
@@ -129,7 +123,8 @@ def test_intervals_are_a_table_with_times():
     assert np.isnan(untimed.intervals_["time"]).all()
 
 
-def test_gain_over_the_logger(world):
+@pytest.mark.filterwarnings("ignore:all weighted rewards so far are equal")
+def test_gains_over_the_logger_and_over_itself(world):
     logs, policy, truth = world
     for method in METHODS:
         sequence = ConfidenceSequence(method, baseline="logger").update(logs, policy)
@@ -138,12 +133,6 @@ def test_gain_over_the_logger(world):
         value = ConfidenceSequence(method).update(logs, policy)
         gain = value.estimate_ - logs.reward.mean()
         assert sequence.estimate_ == pytest.approx(gain)
-
-
-@pytest.mark.filterwarnings("ignore:all weighted rewards so far are equal")
-def test_gain_of_a_policy_over_itself(world):
-    logs, _, _ = world
-    for method in METHODS:
         make = ConfidenceSequence(method, baseline=UniformPolicy(), max_weight=60)
         low, high = make.update(logs, UniformPolicy()).interval_
         if method == "asymptotic":
@@ -159,9 +148,8 @@ def test_doubly_robust_terms(world):
     model = ActionRewardModel(LinearRegression()).fit(early)
     frozen = FrozenEstimator(model)
     value = DoublyRobust(reward_model=frozen).fit(early).evaluate(policy, late)
-    sequence = ConfidenceSequence("asymptotic", reward_model=frozen).update(
-        late, policy
-    )
+    sequence = ConfidenceSequence("asymptotic", reward_model=frozen)
+    sequence.update(late, policy)
     assert sequence.estimate_ == pytest.approx(value.value)
     plain = ConfidenceSequence("asymptotic").update(late, policy)
     assert sequence.interval_.width < 0.8 * plain.interval_.width
@@ -173,9 +161,9 @@ def test_doubly_robust_terms(world):
 def test_intersections():
     rng = np.random.default_rng(0)
     logs = uniform_logs(4000, rng.integers(0, 2, 4000), reward_range=(0, 1))
-    plain = ConfidenceSequence(every=50).update(logs, ConstantPolicy(1))
-    inside = ConfidenceSequence(every=50, intersect=True).update(
-        logs, ConstantPolicy(1)
+    plain, inside = (
+        ConfidenceSequence(every=50, intersect=how).update(logs, ConstantPolicy(1))
+        for how in (False, True)
     )
     lows = np.maximum.accumulate(plain.intervals_["low"])
     np.testing.assert_array_equal(inside.intervals_["low"], lows)
@@ -218,31 +206,22 @@ def test_weights_that_do_not_average_one():
     for parameters in ({"method": "asymptotic"}, {"max_weight": 2}):
         with pytest.warns(SupportWarning, match="and so does the interval"):
             ConfidenceSequence(**parameters).update(high, ConstantPolicy(1))
+    wrong = uniform_logs(400, np.arange(400) % 2).replace(propensity=np.full(400, 0.2))
+    with pytest.warns(PropensityWarning, match="no value agrees with the rounds"):
+        sequence = ConfidenceSequence().update(wrong, ConstantPolicy(1))
+    assert np.isnan(sequence.interval_).all()
 
 
 @pytest.mark.parametrize("method", ["betting", "asymptotic"])
 def test_a_baseline_beyond_the_support(method):
     # the gain is -0.4; the weighted rewards of the baseline leave 0.9 of it out
-    rng = np.random.default_rng(0)
-    action = rng.integers(0, 2, 4000)
-    logs = BanditLogs(
-        np.zeros((4000, 1)),
-        action,
-        (rng.random(4000) < 0.5).astype(float),
-        np.full(4000, 0.5),
-        actions=[0, 1, 2],
-    ).with_columns(beyond=np.tile([0, 0.1, 0.9], (4000, 1)))
+    reward = (np.random.default_rng(1).random(4000) < 0.5).astype(float)
+    logs = uniform_logs(4000, reward, actions=[0, 1, 2])
+    logs = logs.with_columns(beyond=np.tile([0, 0.1, 0.9], (4000, 1)))
     sequence = ConfidenceSequence(method, baseline="beyond", max_weight=2)
     with pytest.warns(SupportWarning, match="weights of the baseline average at most"):
         sequence.update(logs, ConstantPolicy(0))
     assert [type(one) for one in sequence.warnings_] == [SupportWarning]
-
-
-def test_propensities_that_leave_no_value():
-    wrong = uniform_logs(400, np.arange(400) % 2).replace(propensity=np.full(400, 0.2))
-    with pytest.warns(PropensityWarning, match="no value agrees with the rounds"):
-        sequence = ConfidenceSequence().update(wrong, ConstantPolicy(1))
-    assert np.isnan(sequence.interval_).all()
 
 
 def test_tails_that_a_normal_approximation_does_not_bear():
@@ -271,42 +250,30 @@ def test_a_policy_that_learned_from_the_rounds(world):
         gain.update(logs[:1000], UniformPolicy())
 
 
-def test_a_wrong_part_changes_nothing(world):
+def test_a_wrong_or_interrupted_part_changes_nothing(world):
     logs, policy, _ = world
     sequence = ConfidenceSequence(max_weight=30).update(logs[:1000], policy)
     before = sequence.interval_
-    heavy = logs[1000:].replace(propensity=np.full(2000, 1e-3))
-    for part in (heavy, logs[500:1500], logs[:0]):
-        with pytest.raises(ValueError):
-            sequence.update(part, policy)
-    assert sequence.interval_ is before
-    sequence.update(logs[1000:2000], policy)
-    whole = ConfidenceSequence(max_weight=30).update(logs[:2000], policy)
-    np.testing.assert_allclose(sequence.interval_, whole.interval_)
-
-
-def test_an_interrupted_part_changes_nothing(world):
-    logs, policy, _ = world
-    sequence = ConfidenceSequence().update(logs[:1000], policy)
 
     class Stopped(type(policy)):
         def predict_proba(self, X, available=None):
             raise KeyboardInterrupt
 
+    heavy = logs[1000:].replace(propensity=np.full(2000, 1e-3))
+    for part in (heavy, logs[500:1500], logs[:0]):
+        with pytest.raises(ValueError):
+            sequence.update(part, policy)
     with pytest.raises(KeyboardInterrupt):
         sequence.update(logs[1000:], Stopped.__new__(Stopped))
+    assert sequence.interval_ is before
     assert sequence.n_rounds_ == 1000
-    sequence.update(logs[1000:], policy)
-    whole = ConfidenceSequence().update(logs, policy)
+    sequence.update(logs[1000:2000], policy)
+    whole = ConfidenceSequence(max_weight=30).update(logs[:2000], policy)
     np.testing.assert_allclose(sequence.interval_, whole.interval_, rtol=1e-10)
-
-
-def test_pickling_and_cloning(world):
-    logs, policy, _ = world
-    sequence = ConfidenceSequence().update(logs[:1000], policy)
+    # nor does what a copy is given
     copy = pickle.loads(pickle.dumps(sequence))
-    assert copy.update(logs[1000:], policy).n_rounds_ == 3000
-    assert sequence.n_rounds_ == 1000
+    assert copy.update(logs[2000:], policy).n_rounds_ == 3000
+    assert sequence.n_rounds_ == 2000
     with pytest.raises(NotFittedError, match="no rounds yet"):
         clone(sequence).interval_  # noqa: B018
 
@@ -342,6 +309,9 @@ def test_one_range_for_all_parts():
     assert asymptotic.interval_.reward_range is None
 
 
+NORMAL = {"method": "asymptotic", "reward_model": LinearRegression()}
+
+
 @pytest.mark.parametrize(
     ("parameters", "fields", "message"),
     [
@@ -353,11 +323,7 @@ def test_one_range_for_all_parts():
         ({"baseline": UniformPolicy()}, {}, "a policy as baseline needs max_weight"),
         ({"baseline": [0.5, 0.5]}, {}, "baseline must be a policy"),
         ({"reward_model": 0.5}, {}, "or method='asymptotic'"),
-        (
-            {"method": "asymptotic", "reward_model": LinearRegression()},
-            {},
-            "must not be used to fit it",
-        ),
+        (NORMAL, {}, "must not be used to fit it"),
         ({}, {"group": np.arange(3000) // 2}, "rounds of a group are not"),
         ({}, {"sample_weight": 1.0 + np.arange(3000) % 2}, "sample weights"),
         ({}, {"propensity": None}, "needs the propensities"),
@@ -381,3 +347,196 @@ def test_what_is_no_log_or_no_stationary_policy(world):
             sequence.update(*given)
     with pytest.raises(ValueError, match="level changed after the first part"):
         sequence.set_params(level=0.9).update(logs[1000:], policy)
+
+
+# -- parts in their order, of memory and of files alike ----------------------------
+N = 800
+BOUNDS = (0, 300, 310, 700, N)
+
+
+def rounds_of(n, time=None):
+    """Rounds that only their place and time tell apart."""
+    rows = np.zeros((n, 1)), np.zeros(n, int), np.zeros(n), np.full(n, 0.5)
+    return BanditLogs(*rows, actions=[0, 1], reward_range=(0, 1), timestamp=time)
+
+
+def after(*parts):
+    sequence = ConfidenceSequence("empirical_bernstein")
+    for part in parts:
+        sequence.update(part, UniformPolicy())
+    return sequence
+
+
+TIMED, PLAIN = rounds_of(10, np.arange(10) // 2), rounds_of(10)
+DATES = rounds_of(2, np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]"))
+
+
+def test_parts_that_follow():
+    for logs in (TIMED, PLAIN):
+        parts = [logs[start:stop] for start, stop in ((0, 1), (1, 4), (4, 5), (6, 10))]
+        assert after(*parts).n_rounds_ == 9
+    assert after(rounds_of(3), rounds_of(3)).n_rounds_ == 6  # built anew each day
+
+
+@pytest.mark.parametrize(
+    ("logs", "key", "message"),
+    [
+        (TIMED, [2, 3], "2 of these rows were already given, the first at row 0"),
+        (TIMED, [6, 7, 6], "1 of these rows were already given, the first at row 2"),
+        (TIMED, [5, 8, 7], "the timestamps decrease from 4 to 3 at row 2"),
+        (PLAIN, [3, 7], "do not come after those that were already given"),
+        (PLAIN, [6, 8, 7], "not in the order .* before it is at row 2"),
+        (PLAIN, [6, 6], "not in the order .* before it is at row 1"),
+    ],
+)
+def test_rows_that_do_not_follow(logs, key, message):
+    sequence = after(logs[:5])
+    with pytest.raises(ValueError, match=message):
+        sequence.update(logs[key], UniformPolicy())
+    assert sequence.n_rounds_ == 5
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "message"),
+    [
+        (TIMED, rounds_of(2, [3, 5]), "the part before ended at 4, .* starts at 3"),
+        (TIMED, PLAIN, "these logs have no timestamps, those before"),
+        (PLAIN, TIMED, "these logs have timestamps, those before"),
+        (TIMED, DATES, "same type of timestamps"),
+    ],
+)
+def test_times_that_do_not_follow(first, then, message):
+    with pytest.raises(ValueError, match=message):
+        after(first, then)
+
+
+def test_rows_that_stand_anywhere_count_once(global_random_seed):
+    """Sorted by time their places are any; each is known again."""
+    rng = np.random.default_rng(global_random_seed)
+    logs = rounds_of(60, rng.permutation(60))
+    order, sequence = np.argsort(logs.timestamp), after()
+    start = 0
+    while start < 60:
+        stop = min(start + int(rng.integers(1, 20)), 60)
+        sequence.update(logs[order[start:stop]], UniformPolicy())
+        start = stop
+        assert sequence.n_rounds_ == start
+        for k in range(1, 4):
+            again = order[max(start - k, 0) : start + 2]
+            known = min(k, start)
+            told = f"{known} of these rows were already given"
+            with pytest.raises(ValueError, match=told):
+                sequence.update(logs[again], UniformPolicy())
+
+
+@pytest.fixture
+def logs():
+    return make_bandit_logs(N, random_state=0)
+
+
+@pytest.fixture(params=["timed", "untimed"])
+def lazy(request, logs, tmp_path):
+    time = np.arange(N) // 3 if request.param == "timed" else None
+    return written(logs, tmp_path, time=time)
+
+
+def written(logs, folder, time=None, **about):
+    about |= {"size": N, "reward_range": (0, 1)}
+    return written_parts(logs.replace(timestamp=time), folder, BOUNDS, **about)
+
+
+@pytest.mark.frames
+@pytest.mark.few_cases
+@pytest.mark.filterwarnings("ignore:few rounds make")
+@pytest.mark.parametrize("method", ["betting", "asymptotic"])
+@pytest.mark.parametrize("every", [None, 90])
+def test_partitions_are_parts(method, every, lazy, logs):
+    policy = UniformPolicy().fit(logs)
+    setting = {"method": method, "every": every, "start": 200}
+    expected = ConfidenceSequence(**setting)
+    for partition in lazy.partitions:
+        expected.update(partition.read(), policy)
+    whole = ConfidenceSequence(**setting).update(lazy, policy)
+    one_by_one = ConfidenceSequence(**setting)
+    for partition in lazy.partitions:
+        one_by_one.update(partition, policy)
+    for found in (whole, one_by_one):
+        assert found.n_rounds_ == N
+        for name in expected.intervals_.dtype.names:
+            one, other = found.intervals_[name], expected.intervals_[name]
+            np.testing.assert_array_equal(one, other)
+        assert tuple(found.interval_) == tuple(expected.interval_)
+    if every is None:
+        assert whole.intervals_["n_rounds"].tolist() == list(BOUNDS[1:])
+
+
+@pytest.mark.frames
+def test_no_round_comes_twice(lazy, logs):
+    policy = UniformPolicy().fit(logs)
+    sequence = ConfidenceSequence().update(lazy.partitions[0], policy)
+    before = sequence.interval_
+    for again in (lazy, lazy.partitions[0], lazy.partitions[0].read()):
+        with pytest.raises(ValueError, match=r"already given|timestamps decrease"):
+            sequence.update(again, policy)
+    assert sequence.n_rounds_ == BOUNDS[1]
+    assert sequence.interval_ is before
+    with pytest.raises(ValueError, match=f"{BOUNDS[1]} of these rows .*already given"):
+        sequence.update(lazy.partitions[0], policy)
+
+
+@pytest.mark.frames
+def test_another_scan_of_the_same_files_is_the_same_rounds(logs, tmp_path):
+    lazy, policy = written(logs, tmp_path), UniformPolicy().fit(logs)
+    about = {name: name for name in ("action", "reward", "propensity")}
+    about["actions"] = lazy.actions
+    files = [scan_logs(file, **about) for file in sorted(tmp_path.glob("**/*.parquet"))]
+    sequence = ConfidenceSequence().update(files[0], policy)
+    with pytest.raises(ValueError, match=r"row group 0.* by another scan of the file"):
+        sequence.update(lazy, policy)
+    for file in files[1:]:
+        sequence.update(file, policy)
+    whole = ConfidenceSequence().update(lazy, policy)
+    assert sequence.n_rounds_ == N and sequence.interval_ == whole.interval_
+
+
+def test_models_need_all_actions_of_every_policy(logs):
+    some = logs.with_columns(pi=np.full(N, 0.5))
+    for policy, baseline in (("pi", None), (UniformPolicy().fit(logs), "pi")):
+        sequence = ConfidenceSequence("asymptotic", reward_model=0.5, baseline=baseline)
+        with pytest.raises(ValueError, match="needs the probabilities of all actions"):
+            sequence.update(some, policy)
+
+
+@pytest.mark.frames
+def test_what_raises_changes_nothing(logs, tmp_path):
+    reward = logs.reward.copy()
+    reward[500] = 7.0  # outside of the stated range, in the third file
+    rounds = logs.context, logs.action, reward, logs.propensity
+    lazy = written(BanditLogs(*rounds), tmp_path)
+    sequence, policy = ConfidenceSequence(), UniformPolicy().fit(logs)
+    with pytest.raises(ValueError, match=r"part2.parquet, row group 0.*row 190"):
+        sequence.update(lazy, policy)
+    with pytest.raises(NotFittedError, match="no rounds yet"):
+        sequence.interval_  # noqa: B018
+    sequence.update(lazy.partitions[0], policy)
+    with pytest.raises(ValueError, match=r"part2.parquet"):
+        sequence.update(lazy.partitions[2], policy)
+    assert sequence.n_rounds_ == BOUNDS[1]
+
+
+@pytest.mark.frames
+def test_errors_of_the_sequence_name_the_partition(logs, tmp_path):
+    time = np.arange(N)
+    time[305] = 0
+    lazy = written(logs, tmp_path, time=time)
+    with pytest.raises(ValueError, match=r"part1.parquet.*timestamps decrease"):
+        ConfidenceSequence().update(lazy, UniformPolicy().fit(logs))
+
+
+@pytest.mark.frames
+def test_a_lazy_frame_has_no_order(logs):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": [0, 1], "r": [0.0, 1.0], "p": [0.5, 0.5]}).lazy()
+    lazy = scan_logs(frame, action="a", reward="r", propensity="p")
+    with pytest.raises(TypeError, match=r"no order.*parquet"):
+        ConfidenceSequence().update(lazy, UniformPolicy().fit(logs))

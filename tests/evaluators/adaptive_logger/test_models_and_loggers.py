@@ -5,6 +5,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
@@ -61,9 +62,7 @@ def test_means_by_action_are_those_of_earlier_rounds():
     assert_allclose(predictions(logs), expected, rtol=1e-10, atol=1e-14)
     found = AdaptiveDR().fit(logs).evaluate(UniformPolicy()).diagnostics
     assert found["uncovered_rounds"] == 1
-
-
-def test_rewards_far_from_zero_keep_their_digits():
+    # rewards far from zero keep their digits
     logs = make_adaptive_logs(300, reward="continuous", random_state=0)
     far = logs.replace(reward=logs.reward + 1e9)
     other = logs.action_index[1:, None] != np.arange(2)  # which the terms show as it is
@@ -137,13 +136,8 @@ def test_what_may_stand_for_a_model():
 
 # -- the logger at a round ----------------------------------------------------------
 def with_context(logs, context):
-    return BanditLogs(
-        context,
-        logs.action,
-        logs.reward,
-        logs.propensity,
-        logging_proba=logs.logging_proba,
-    )
+    rounds = context, logs.action, logs.reward, logs.propensity
+    return BanditLogs(*rounds, logging_proba=logs.logging_proba)
 
 
 def ignores_context(logs):
@@ -161,22 +155,15 @@ def ignores_context(logs):
 @pytest.mark.parametrize("logger", ["thompson", "epsilon_greedy"])
 @pytest.mark.parametrize("seed", range(3))
 def test_loggers_that_ignored_the_context_are_known(logger, seed):
-    rng = np.random.RandomState(seed)
-    given = {"means": [0.8, 0.2], "logger": logger, "random_state": seed}
-    logs = make_adaptive_logs(600, **given)
+    given = {"logger": logger, "random_state": seed}
+    logs = make_adaptive_logs(600, means=[0.8, 0.2], **given)
     assert ignores_context(logs)
-    assert ignores_context(with_context(logs, rng.normal(size=(600, 3))))
-    assert ignores_context(with_context(logs, np.empty((600, 0))))
-
-
-@pytest.mark.few_cases
-@pytest.mark.parametrize("logger", ["thompson", "epsilon_greedy"])
-@pytest.mark.parametrize("seed", range(3))
-def test_loggers_that_looked_at_the_context_are_not(logger, seed):
-    given = {"logger": logger, "floor_decay": 0.3, "random_state": seed}
-    logs = make_adaptive_logs(600, means=MEANS, **given)
-    assert not ignores_context(logs)
-    assert not ignores_context(logs[:40])
+    noise = np.random.RandomState(seed).normal(size=(600, 3))
+    for context in (noise, noise[:, :0]):
+        assert ignores_context(with_context(logs, context))
+    logs = make_adaptive_logs(600, means=MEANS, floor_decay=0.3, **given)
+    for rounds in (logs, logs[:40]):  # of a logger that looked at it
+        assert not ignores_context(rounds)
 
 
 def test_a_trend_hides_no_context():
@@ -185,8 +172,7 @@ def test_a_trend_hides_no_context():
     x = rng.normal(size=2000)
     for tilt in (x, np.abs(x)):
         e = 0.2 + 0.6 * np.arange(2000) / 2000 + 0.02 * np.tanh(tilt)
-        proba = np.column_stack([e, 1 - e])
-        action = (rng.random_sample(2000) > e).astype(int)
+        proba, action = np.column_stack([e, 1 - e]), 1 * (rng.random_sample(2000) > e)
         p = proba[np.arange(2000), action]
         logs = BanditLogs(x[:, None], action, p, p, logging_proba=proba)
         assert not ignores_context(logs)
@@ -200,49 +186,48 @@ def test_the_sentence_that_refuses_says_what_to_pass():
     evaluator = AdaptiveDR(weighting="stable_variance", reward_model=None)
     with pytest.raises(ValueError, match=r"np.tile\(logs.logging_proba\[t\]"):
         evaluator.fit(logs).evaluate(UniformPolicy())
-    evaluator.set_params(
-        logger=lambda t, X: np.tile(logs.logging_proba[t], (len(X), 1))
-    )
+    proba = logs.logging_proba
+    evaluator.set_params(logger=lambda t, X: np.tile(proba[t], (len(X), 1)))
     first = expected - evaluator.fit(logs).score(UniformPolicy())
     assert abs(first) < 0.05  # the first round had another prior
 
 
+def by_context(n_rounds):
+    """The log of a logger that looked at the context, and that logger."""
+    about = {"means": MEANS, "random_state": 0, "return_truth": True}
+    logs, truth = make_adaptive_logs(n_rounds, **about)
+    return logs, truth.logger
+
+
 def test_a_logger_that_is_not_that_of_the_log_is_refused():
-    logs, truth = make_adaptive_logs(
-        200, means=MEANS, random_state=0, return_truth=True
-    )
-    policy = UniformPolicy()
-
-    def refused(logger, match):
-        evaluator = AdaptiveDR(weighting="stable_variance", logger=logger)
-        with pytest.raises(ValueError, match=match):
-            evaluator.fit(logs).evaluate(policy)
-
-    refused(lambda t, X: truth.logger(max(t - 1, 0), X), "Count rounds from 0")
-    refused(lambda t, X: truth.logger(199, X), "learn only from the rows before t")
-    refused(lambda t, X: truth.logger(t, X)[:, :1], r"shape \(1, 2\)")
-    refused(lambda t, X: 2 * truth.logger(t, X), "sum to 1")
-    evaluator = AdaptiveDR(weighting="cadr", logger=truth.logger)
-    with pytest.raises(ValueError, match="row 0"):
-        evaluator.fit(logs[50:]).evaluate(policy)  # round 0 is row 50
+    logs, at = by_context(200)
+    for rounds, logger, match in (
+        (logs, lambda t, X: at(max(t - 1, 0), X), "Count rounds from 0"),
+        (logs, lambda t, X: at(199, X), "learn only from the rows before t"),
+        (logs, lambda t, X: at(t, X)[:, :1], r"shape \(1, 2\)"),
+        (logs, lambda t, X: 2 * at(t, X), "sum to 1"),
+        (logs[50:], at, "row 0"),  # round 0 is row 50
+    ):
+        for weighting in ("stable_variance", "cadr"):
+            evaluator = AdaptiveDR(weighting=weighting, logger=logger).fit(rounds)
+            with pytest.raises(ValueError, match=match):
+                evaluator.evaluate(UniformPolicy())
 
 
 def test_frames_and_sparse_contexts_go_to_the_logger_as_they_are():
     pd = pytest.importorskip("pandas")
-    from scipy import sparse
-
-    logs, truth = make_adaptive_logs(
-        120, means=MEANS, random_state=0, return_truth=True
-    )
-    evaluator = AdaptiveDR(weighting="stable_variance", logger=truth.logger)
-    expected = evaluator.fit(logs).evaluate(UniformPolicy())
-
+    logs, at = by_context(120)
     frame = with_context(logs, pd.DataFrame({"segment": logs.context[:, 0]}))
-    evaluator.set_params(logger=lambda t, X: truth.logger(t, X[["segment"]]))
-    found = evaluator.fit(frame).evaluate(UniformPolicy())
-    assert_allclose(found.value, expected.value)
-    assert_allclose(found.standard_error, expected.standard_error)
-
     rows = with_context(logs, sparse.csr_array(logs.context))
-    evaluator.set_params(logger=lambda t, X: truth.logger(t, X.toarray()))
-    assert_allclose(evaluator.fit(rows).score(UniformPolicy()), expected.value)
+    expected, *others = (
+        AdaptiveDR(weighting="stable_variance", logger=logger).fit(rounds)
+        for rounds, logger in (
+            (logs, at),
+            (frame, lambda t, X: at(t, X[["segment"]])),
+            (rows, lambda t, X: at(t, X.toarray())),
+        )
+    )
+    expected = expected.evaluate(UniformPolicy())
+    for found in (one.evaluate(UniformPolicy()) for one in others):
+        assert_allclose(found.value, expected.value)
+        assert_allclose(found.standard_error, expected.standard_error)

@@ -54,20 +54,12 @@ def test_no_weight_follows_the_action_of_its_round_or_later_ones(weighting, at):
     rng = np.random.RandomState(at)
     action, reward = logs.action_index.copy(), logs.reward.copy()
     action[at:], reward[at:] = 1 - action[at:], rng.random_sample(300 - at)
-    other = BanditLogs(
-        logs.context,
-        action,
-        reward,
-        logs.logging_proba[np.arange(300), action],
-        actions=[0, 1],
-        logging_proba=logs.logging_proba,
-        reward_range=(0, 1),
-    )
+    rounds = logs.context, action, reward, logs.logging_proba[np.arange(300), action]
+    about = {"actions": [0, 1], "reward_range": (0, 1)}
+    other = BanditLogs(*rounds, logging_proba=logs.logging_proba, **about)
     policy = np.tile([0.0, 1.0], (300, 1))
-    for evaluator in (
-        AdaptiveDR(weighting=weighting, floor_decay=0.5),
-        AdaptiveIPS(weighting=weighting, floor_decay=0.5),
-    ):
+    for cls in (AdaptiveDR, AdaptiveIPS):
+        evaluator = cls(weighting=weighting, floor_decay=0.5)
         before, after = (weights_of(evaluator, one, policy) for one in (logs, other))
         assert_allclose(before[: at + 1], after[: at + 1], rtol=1e-10)
         if weighting == "cadr" and at < 299:
@@ -98,14 +90,9 @@ def test_cadr_without_any_spread_counts_all_rounds():
     logs = make_adaptive_logs(50, random_state=0).replace(reward=np.full(50, 0.7))
     found = AdaptiveDR(weighting="cadr").fit(logs, 0.7).evaluate(ConstantPolicy(0))
     assert_allclose(found.value, 0.7)
-    assert_array_equal(
-        form_of(
-            AdaptiveDR(weighting="cadr", reward_model=0.0),
-            logs.replace(reward=np.zeros(50)),
-            np.tile([1.0, 0.0], (50, 1)),
-        ).h,
-        np.ones(50),
-    )
+    nothing, first = logs.replace(reward=np.zeros(50)), np.tile([1.0, 0.0], (50, 1))
+    form = form_of(AdaptiveDR(weighting="cadr", reward_model=0.0), nothing, first)
+    assert_array_equal(form.h, np.ones(50))
 
 
 # -- coverage -----------------------------------------------------------------------
@@ -113,27 +100,26 @@ N_LOGS = 600
 
 
 def coverage(world, n_rounds, evaluators, arm, seed):
-    """Share of Student's intervals that hold the value, and the mean of t."""
-    truth, t = world.means[:, arm].mean(), {name: [] for name in evaluators}
-    rng = np.random.RandomState(seed)
+    """Share of Student's intervals that hold the value, and the mean of t.
+
+    `arm` is that of the policy, or None: the one that the logger took least in the end.
+    """
+    t, rng = {name: [] for name in evaluators}, np.random.RandomState(seed)
     for _ in range(N_LOGS // 200):
         histories = simulate_histories(world, 200, n_rounds, rng)
         for i in range(200):
             proba, action = histories.proba[i, :, 0], histories.action[i]
-            logs = BanditLogs(
-                np.zeros((n_rounds, 1)),
-                action,
-                histories.reward[i],
-                proba[np.arange(n_rounds), action],
-                actions=np.arange(world.n_actions),
-                logging_proba=proba,
-            )
+            p, arms = proba[np.arange(n_rounds), action], np.arange(world.n_actions)
+            rounds = np.zeros((n_rounds, 1)), action, histories.reward[i], p
+            logs = BanditLogs(*rounds, actions=arms, logging_proba=proba)
+            wanted = int(proba[-1].argmin()) if arm is None else arm
+            truth = world.means[:, wanted].mean()
             for name, evaluator in evaluators.items():
                 if evaluator is None:
-                    mine = logs.reward[action == arm]
+                    mine = logs.reward[action == wanted]
                     value, error = mine.mean(), mine.std(ddof=1) / np.sqrt(len(mine))
                 else:
-                    found = evaluator.fit(logs).evaluate(ConstantPolicy(arm))
+                    found = evaluator.fit(logs).evaluate(ConstantPolicy(wanted))
                     value, error = found.value, found.standard_error
                 t[name].append((value - truth) / error if error > 0 else np.inf)
     return {
@@ -142,23 +128,18 @@ def coverage(world, n_rounds, evaluators, arm, seed):
     }
 
 
+ROOM = 4 * np.sqrt(0.95 * 0.05 / N_LOGS)
+
+
 @pytest.mark.theory
 def test_coverage_without_a_signal(global_random_seed):
     """Greedy, floor t^-.7 / 2, T = 2000: the mean of the arm is too low."""
     world = AdaptiveWorld((0, 0), "epsilon_greedy", 0.7, 1, "continuous")
-    found = coverage(
-        world,
-        2000,
-        {
-            "mean": None,
-            **{w: AdaptiveDR(weighting=w, floor_decay=0.7) for w in WEIGHTINGS},
-        },
-        0,
-        global_random_seed,
-    )
-    room = 4 * np.sqrt(0.95 * 0.05 / N_LOGS)
+    evaluators = {w: AdaptiveDR(weighting=w, floor_decay=0.7) for w in WEIGHTINGS}
+    evaluators["mean"] = None
+    found = coverage(world, 2000, evaluators, 0, global_random_seed)
     for name in WEIGHTINGS:
-        assert abs(found[name][0] - 0.945) < room, (name, found[name])
+        assert abs(found[name][0] - 0.945) < ROOM, (name, found[name])
     t = {name: one[1] for name, one in found.items()}
     assert t["mean"] < -0.389 + 4 / np.sqrt(N_LOGS)
     assert abs(t["two_point"]) < 0.15 + 4 / np.sqrt(N_LOGS)
@@ -168,19 +149,25 @@ def test_coverage_without_a_signal(global_random_seed):
 def test_coverage_of_an_arm_that_loses(global_random_seed):
     """Thompson sampling with a floor of t^-.9 / 2: schedules repair it, DR does not."""
     world = AdaptiveWorld((0.6, 0.4), "thompson", 0.9, 1, "binary")
-    found = coverage(
-        world,
-        1000,
-        {
-            "DR": DoublyRobust(),
-            "uniform": AdaptiveDR(),
-            "two_point": AdaptiveDR(weighting="two_point", floor_decay=0.9),
-            "min_variance": AdaptiveDR(weighting="min_variance"),
-        },
-        1,
-        global_random_seed,
-    )
+    evaluators = {
+        "DR": DoublyRobust(),
+        "uniform": AdaptiveDR(),
+        "two_point": AdaptiveDR(weighting="two_point", floor_decay=0.9),
+        "min_variance": AdaptiveDR(weighting="min_variance"),
+    }
+    found = coverage(world, 1000, evaluators, 1, global_random_seed)
     assert found["DR"][0] < 0.90
     assert found["uniform"][0] < 0.90
     assert found["two_point"][0] > 0.88
     assert found["min_variance"][0] > 0.88
+
+
+@pytest.mark.theory
+def test_coverage_of_the_action_that_lost():
+    """Of two equal actions, the one that the logger took for the worse in the end."""
+    world = AdaptiveWorld((0.5, 0.5), "thompson", 0.7, 1, "binary")
+    weightings = ("min_variance", "stable_variance")
+    evaluators = {w: AdaptiveDR(weighting=w) for w in weightings}
+    found = coverage(world, 1000, evaluators, None, 0)
+    assert found["stable_variance"][0] > 0.95 - ROOM
+    assert found["min_variance"][0] < 0.95 - ROOM  # as the guide says

@@ -35,25 +35,14 @@ def caught(function):
 
 def s6(**fields):
     """Six rounds whose target h(x) = x is worth 4/3 by scavenging."""
-    arguments = {
-        "context": S6_X[:, None],
-        "action": [0, 1, 1, 0, 1, 0],
-        "reward": [1, 1, 0, 0, 1, 1],
-        **fields,
-    }
-    return BanditLogs(**arguments)
+    given = {"action": [0, 1, 1, 0, 1, 0], "reward": [1, 1, 0, 0, 1, 1], **fields}
+    return BanditLogs(**{"context": S6_X[:, None], **given})
 
 
 def sl4(**fields):
     """Four pages of four slots."""
-    arguments = {
-        "context": np.zeros((4, 1)),
-        "slate": SL4_SLATES,
-        "reward": None,
-        "slot_reward": SL4_CLICKS,
-        **fields,
-    }
-    return SlateLogs(**arguments)
+    given = {"slate": SL4_SLATES, "slot_reward": SL4_CLICKS, **fields}
+    return SlateLogs(context=np.zeros((4, 1)), reward=None, **given)
 
 
 def enumerate_rounds(arms, reward_probability):
@@ -99,10 +88,5 @@ def biased_pages(n_pages, attention, quality, random_state, tilt=1.0):
     score = tilt * np.log(quality) + rng.gumbel(size=(n_pages, len(quality)))
     slate = np.argsort(-score, axis=1)[:, : len(attention)]
     clicks = rng.random_sample(slate.shape) < np.asarray(attention) * quality[slate]
-    return SlateLogs(
-        np.zeros((n_pages, 1)),
-        slate,
-        None,
-        n_candidates=len(quality),
-        slot_reward=clicks.astype(float),
-    )
+    about = {"n_candidates": len(quality), "slot_reward": clicks.astype(float)}
+    return SlateLogs(np.zeros((n_pages, 1)), slate, None, **about)

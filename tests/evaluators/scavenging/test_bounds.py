@@ -36,6 +36,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:1 of the actions that the policy takes"),
 ]
 TARGET = np.eye(2)[S6_X]
+SHORT = {"form": "1/k", "uniform_logging": True}
 TABLE = {  # counts: Theorem 3, half of it, Theorem 5, with ln(2 / delta)
     (50, 50): (1.199146, 0.599573, 0.592083, 0.543241),
     (500, 500): (0.425014, 0.212507, 0.187233, 0.171788),
@@ -55,8 +56,7 @@ def test_table_of_bounds(counts):
     code = np.repeat(np.arange(k), counts)
     logs = BanditLogs(np.empty((n, 0)), code, code % 2)
     value = evaluate(logs, np.full((n, k), 1 / k))
-    short = {"form": "1/k", "uniform_logging": True}
-    asked = [{}, short] if len(set(counts)) == 1 else [{}]
+    asked = [{}, SHORT] if len(set(counts)) == 1 else [{}]
     found = [
         value.deviation_bound(0.05, method=method, **one)
         for one in asked
@@ -65,17 +65,13 @@ def test_table_of_bounds(counts):
     assert_allclose(found, TABLE[counts][: len(found)], rtol=0, atol=5.1e-7)
 
 
-def test_span_includes_zero_which_unwanted_rounds_count_as():
-    value = evaluate(s6(reward=[2, 3, 1, 4, 2, 2]))
-    for span, scale in (((1, 4), 4), ((-1, 4), 5)):
-        bound = value.deviation_bound(0.05, reward_range=span)
-        one = evaluate(s6()).deviation_bound(0.05)
-        assert_allclose(bound, scale * one)
-
-
-def test_what_was_seen_is_no_range():
+def test_the_range_is_known_and_includes_zero():
     """Rewards 0 and 1 are yes and no; revenue of .5 and .75 may once be 50."""
-    assert evaluate(s6()).deviation_bound(0.05) > 0
+    one = evaluate(s6()).deviation_bound(0.05)
+    assert one > 0
+    value = evaluate(s6(reward=[2, 3, 1, 4, 2, 2]))
+    for span, scale in (((1, 4), 4), ((-1, 4), 5)):  # unwanted rounds count as zero
+        assert_allclose(value.deviation_bound(0.05, reward_range=span), scale * one)
     for seen in (np.full(6, 0.5), 0.25 * s6().reward + 0.5, np.zeros(6)):
         value = evaluate(s6(reward=seen))
         with pytest.raises(ValueError, match=r"known in advance.*Pass reward_range"):
@@ -139,21 +135,17 @@ def test_bounds_of_theorems():
     result = evaluate(s6(actions=[0, 1, 2]), np.column_stack([TARGET, np.zeros(6)]))
     with pytest.raises(ValueError, match=r"2 was never logged .*actions that it can"):
         result.deviation_bound(0.05)
-    k, n = 3, 6
+    k, n, known = 3, 6, {"arms": [0, 1]}
     expected = 2 * np.sqrt(2 * np.log(2 * k * n / 0.05) / 3)
-    assert_allclose(result.deviation_bound(0.05, arms=[0, 1]), expected)
-    assert_allclose(
-        result.deviation_bound(0.05, arms=[0, 1], method="hoeffding"), expected / 2
-    )
-    scaled = evaluate(s6(reward=np.arange(6.0), reward_range=(0, 5)))
+    assert_allclose(result.deviation_bound(0.05, **known), expected)
+    short = result.deviation_bound(0.05, **known, method="hoeffding")
+    assert_allclose(short, expected / 2)
     plain = evaluate(s6())
-    assert_allclose(scaled.deviation_bound(0.1), 5 * plain.deviation_bound(0.1))
-    assert_allclose(
-        plain.deviation_bound(0.1, reward_range=(-1, 1)), 2 * plain.deviation_bound(0.1)
-    )
-
-
-def test_bounds_sum_over_arms_that_are_played_and_were_never_logged():
+    bound = plain.deviation_bound(0.1)
+    scaled = evaluate(s6(reward=np.arange(6.0), reward_range=(0, 5)))
+    assert_allclose(scaled.deviation_bound(0.1), 5 * bound)
+    assert_allclose(plain.deviation_bound(0.1, reward_range=(-1, 1)), 2 * bound)
+    # arms that are played and were never logged
     pi = np.full((6, 3), 1 / 3)
     with pytest.warns(SupportWarning, match="33.33%"):
         result = evaluate(s6(actions=[0, 1, 2]), pi)
@@ -164,36 +156,28 @@ def test_bounds_sum_over_arms_that_are_played_and_were_never_logged():
         result.deviation_bound(0.05, arms=[0, 1])
 
 
-@pytest.mark.parametrize("propensity", [1.0, 0.9, 0.51])
-def test_the_short_form_needs_the_propensities_of_uniform_logging(propensity):
-    value = evaluate(s6(propensity=np.full(6, propensity)))
-    with pytest.raises(ValueError, match=f"row 0 has {propensity:g}, not 1/2"):
-        value.deviation_bound(0.05, form="1/k", uniform_logging=True)
-    thirds = evaluate(
-        s6(actions=[0, 1, 2], propensity=np.full(6, 0.3333)),
-        np.column_stack([TARGET, np.zeros(6)]),
-    )
-    assert np.isfinite(thirds.deviation_bound(0.05, form="1/k", uniform_logging=True))
-
-
 def test_the_short_form_needs_uniform_logging():
     plain = evaluate(s6())
     with pytest.raises(ValueError, match="pass uniform_logging=True"):
         plain.deviation_bound(0.05, form="1/k")
-    bound = plain.deviation_bound(0.05, form="1/k", uniform_logging=True)
     about = 2 * np.mean(TARGET[np.arange(6), s6().action] * s6().reward)
     assert_allclose(plain.diagnostics["uniform_value"], about)
     expected = abs(plain.value - about) + 2 * np.sqrt(2 * np.log(4 / 0.05) / 6)
-    assert_allclose(bound, expected)
-    code = np.repeat([0, 1], [900, 100])
-    uneven = evaluate(
-        BanditLogs(np.zeros((1000, 1)), code, code), np.full((1000, 2), 0.5)
-    )
-    with pytest.raises(ValueError, match=r"contradicts the logs: .* 100 to 900"):
-        uneven.deviation_bound(0.05, form="1/k", uniform_logging=True)
+    assert_allclose(plain.deviation_bound(0.05, **SHORT), expected)
+    thirds = s6(actions=[0, 1, 2], propensity=np.full(6, 0.3333))
+    value = evaluate(thirds, np.column_stack([TARGET, np.zeros(6)]))
+    assert np.isfinite(value.deviation_bound(0.05, **SHORT))
+    code, half = np.repeat([0, 1], [900, 100]), np.full((1000, 2), 0.5)
+    uneven = evaluate(BanditLogs(np.zeros((1000, 1)), code, code), half)
     tilted = evaluate(s6(propensity=[0.4, 0.6, 0.6, 0.4, 0.6, 0.4]))
-    with pytest.raises(ValueError, match="contradicts the propensities"):
-        tilted.deviation_bound(0.05, form="1/k", uniform_logging=True)
+    refused = [(uneven, r"contradicts the logs: .* 100 to 900")]
+    refused.append((tilted, "contradicts the propensities"))
+    for p in (1.0, 0.9, 0.51):
+        value = evaluate(s6(propensity=np.full(6, p)))
+        refused.append((value, f"row 0 has {p:g}, not 1/2"))
+    for value, match in refused:
+        with pytest.raises(ValueError, match=match):
+            value.deviation_bound(0.05, **SHORT)
 
 
 @pytest.mark.parametrize(
@@ -215,34 +199,42 @@ def test_bounds_that_do_not_hold(settings, asked, match):
         value.deviation_bound(0.05, **asked)
 
 
-def test_rewards_or_weights_without_a_bound():
+def test_values_without_a_bound():
     match = r"known in advance. The logged rewards, 0 to 5,"
     with pytest.raises(ValueError, match=match):
         evaluate(s6(reward=np.arange(6.0))).deviation_bound(0.05)
     weighted = ExplorationScavenging().fit(s6()).evaluate(TARGET, None, np.arange(6.0))
     with pytest.raises(ValueError, match="do not cover sample weights"):
         weighted.deviation_bound(0.05)
-
-
-def uneven_uniform_log():
-    """Ten actions by chance as uneven as 1 to 11; the rare one earns all."""
-    action = np.repeat(np.arange(10), [1, 3, 4, 5, 6, 6, 7, 8, 9, 11])
-    logs = BanditLogs(np.zeros((60, 1)), action, (action == 0).astype(float))
-    return logs, np.tile(np.eye(10)[0], (60, 1))
+    with pytest.warns(SupportWarning):
+        value = evaluate(
+            s6(actions=[0, 1, 2]), np.full((6, 3), 1 / 3), on_missing="nan"
+        )
+    with pytest.raises(ValueError, match="the value is NaN"):
+        value.deviation_bound(0.05)
+    rng, action = np.random.RandomState(0), np.arange(200) % 2
+    rounds = rng.normal(size=(200, 2)), action, 1.0 * (rng.random_sample(200) < 0.5)
+    logs = BanditLogs(*rounds, propensity=np.full(200, 0.5))
+    policy = ClassifierPolicy(LogisticRegression()).fit(logs)
+    with pytest.warns(LearnedRoundsWarning):
+        value = evaluate(logs, policy)
+    with pytest.raises(ValueError, match="a policy that learned from these rounds"):
+        value.deviation_bound(0.05)
 
 
 @pytest.mark.parametrize("method", ["azuma", "hoeffding"])
 def test_the_short_form_bounds_the_value_and_not_another(method):
     """Scavenging says 1, the 1/k estimator 10/60: its bound lies around that."""
-    logs, pi = uneven_uniform_log()
+    # ten actions by chance as uneven as 1 to 11; the rare one earns all
+    action = np.repeat(np.arange(10), [1, 3, 4, 5, 6, 6, 7, 8, 9, 11])
+    logs = BanditLogs(np.zeros((60, 1)), action, (action == 0).astype(float))
     with pytest.warns(LowOverlapWarning):
-        result = evaluate(logs, pi)
+        result = evaluate(logs, np.tile(np.eye(10)[0], (60, 1)))
     assert result.value == 1
     about = result.diagnostics["uniform_value"]
     assert_allclose(about, 1 / 6)
-    known = {"form": "1/k", "uniform_logging": True, "method": method}
     for delta in (0.01, 0.5, 0.999):
-        radius = result.deviation_bound(delta, **known)
+        radius = result.deviation_bound(delta, **SHORT, method=method)
         union = 1 if method == "hoeffding" else 10
         around = 10 * np.sqrt(2 * np.log(2 * union / delta) / 60)  # Theorem 5
         # whatever Theorem 5 allows for the truth lies within the radius
@@ -254,11 +246,11 @@ VARIANTS = {
     "plain": ({}, {}),
     "hoeffding": ({}, {"method": "hoeffding"}),
     "named arms": ({}, {"arms": [0, 1], "method": "hoeffding"}),
-    "uniform": ({}, {"form": "1/k", "uniform_logging": True, "method": "hoeffding"}),
+    "uniform": ({}, {**SHORT, "method": "hoeffding"}),
     "logger": ({"match": "logger"}, {"method": "hoeffding"}),
     "ratio": ({"self_normalized": True}, {}),
     "strata": ({"strata": "x"}, {}),
-    "mixture": ({"mixture": True}, {}),
+    "mixture": ({}, {}),
 }
 REFUSED = ("ratio", "strata", "mixture")
 
@@ -269,23 +261,19 @@ REFUSED = ("ratio", "strata", "mixture")
 def test_the_bound_holds_for_the_very_value_or_refuses(variant):
     """All logs of four rounds in turn, of 0/1 rewards with means of .8 and .3."""
     settings, asked = VARIANTS[variant]
-    settings = dict(settings)
-    mixture = settings.pop("mixture", False)
     arms = np.arange(4) % 2
     total, failed = 0.0, {0.2: 0.0, 0.9: 0.0}
     truth = (0.8 + 0.3) / 2  # the policy takes arm x; the rewards are of arm != x
+    about = {"actions": [0, 1], "reward_range": (0, 1)}
+    if variant in ("logger", "mixture"):
+        about["logger"] = arms
+    if variant == "mixture":
+        about["logger_proba"] = np.eye(2)[arms]
     for chance, x, reward in enumerate_rounds(
         arms, lambda x, a: np.where(a == x, np.where(x == 0, 0.8, 0.3), 0.5)
     ):
-        named = {}
-        if variant == "logger" or mixture:
-            named["logger"] = arms
-        if mixture:
-            named["logger_proba"] = np.eye(2)[arms]
-        logs = BanditLogs(
-            x[:, None], arms, reward, actions=[0, 1], reward_range=(0, 1), **named
-        )
-        result = evaluate(logs.with_columns(x=x), np.eye(2)[x], **settings)
+        logs = BanditLogs(x[:, None], arms, reward, **about).with_columns(x=x)
+        result = evaluate(logs, np.eye(2)[x], **settings)
         total += chance
         refusal = "the theorems do not cover" if variant in REFUSED else None
         if refusal is None and np.isnan(result.value):  # no round matched
@@ -318,37 +306,12 @@ def test_rounds_of_groups_have_no_bound():
     assert far / 16 > 0.05
 
 
-def test_a_policy_that_has_learned_from_the_rounds_has_no_bound():
-    rng = np.random.RandomState(0)
-    x = rng.normal(size=(200, 2))
-    action = np.arange(200) % 2
-    reward = (rng.random_sample(200) < 0.5).astype(float)
-    logs = BanditLogs(x, action, reward, propensity=np.full(200, 0.5))
-    policy = ClassifierPolicy(LogisticRegression()).fit(logs)
-    with pytest.warns(LearnedRoundsWarning):
-        value = evaluate(logs, policy)
-    with pytest.raises(ValueError, match="a policy that learned from these rounds"):
-        value.deviation_bound(0.05)
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_a_value_that_is_none_has_no_bound():
-    pi = np.full((6, 3), 1 / 3)
-    value = evaluate(s6(actions=[0, 1, 2]), pi, on_missing="nan")
-    with pytest.raises(ValueError, match="the value is NaN"):
-        value.deviation_bound(0.05)
-
-
-@pytest.mark.parametrize("pooled", [False, True])
-def test_pages_have_no_bound(pooled):
-    logs = sl4()
-    value = (
-        PositionScavenging(attention=SL4_ATTENTION, pooled=pooled)
-        .fit(logs)
-        .evaluate(SL4_SLATES)
-    )
-    with pytest.raises(ValueError, match="divides clicks by attention"):
-        value.deviation_bound(0.05)
-    ratio = ReorderingScavenging(attention=SL4_ATTENTION).fit(logs)
+def test_pages_have_no_bound():
+    for pooled in (False, True):
+        scavenger = PositionScavenging(attention=SL4_ATTENTION, pooled=pooled)
+        value = scavenger.fit(sl4()).evaluate(SL4_SLATES)
+        with pytest.raises(ValueError, match="divides clicks by attention"):
+            value.deviation_bound(0.05)
+    ratio = ReorderingScavenging(attention=SL4_ATTENTION).fit(sl4())
     with pytest.raises(ValueError, match=r"Reordering.*Use confidence_interval"):
         ratio.evaluate(SL4_SLATES).deviation_bound(0.05)

@@ -49,13 +49,11 @@ def test_slates_that_follow_the_context():
     rng = np.random.RandomState(0)
     x = rng.randint(2, size=200)
     slates = np.array([[0, 1], [1, 0]])[x]
-    logs = SlateLogs(x[:, None], slates, None, slot_reward=np.ones((200, 2)))
-    _, found = caught(lambda: evaluate(logs, slates))
+    rounds, clicks = (x[:, None], slates, None), np.ones((200, 2))
+    _, found = caught(lambda: evaluate(SlateLogs(*rounds, slot_reward=clicks), slates))
     assert found[ExplorationWarning] > 4
     names = np.where(x[:, None] == 1, [["b", "a"]], [["a", "b"]])  # a comes first
-    logs = SlateLogs(
-        x[:, None], slates, None, item_id=names, slot_reward=np.ones((200, 2))
-    )
+    logs = SlateLogs(*rounds, item_id=names, slot_reward=clicks)
     value, found = caught(lambda: evaluate(logs, slates))
     assert found == {} and value.value == 2
 
@@ -71,11 +69,9 @@ def test_an_action_that_is_wanted_and_was_never_logged():
     assert np.isnan(result.value) and np.isnan(result.round_values).all()
     assert_allclose(found[SupportWarning], 0.25)
     never = np.tile([0.0, 0.0, 1.0], (6, 1))
-    result, found = caught(lambda: evaluate(logs, never))
-    assert np.isnan(result.value), "nothing is known: never a silent zero"
-    assert np.isnan(
-        caught(lambda: evaluate(logs, never, self_normalized=True))[0].value
-    )
+    for ratio in (False, True):  # nothing is known: never a silent zero
+        result, _ = caught(lambda: evaluate(logs, never, self_normalized=ratio))  # noqa: B023
+        assert np.isnan(result.value)
     unwanted = np.column_stack([TARGET, np.zeros(6)])  # not wanted: harmless
     result, found = caught(lambda: evaluate(logs, unwanted, on_missing="nan"))
     assert_allclose(result.value, 4 / 3)
@@ -83,15 +79,11 @@ def test_an_action_that_is_wanted_and_was_never_logged():
 
 
 def test_one_round_of_an_action_has_no_standard_error():
-    logs = s6(action=[0, 1, 0, 0, 0, 0])
-    result, found = caught(lambda: evaluate(logs))
+    result, found = caught(lambda: evaluate(s6(action=[0, 1, 0, 0, 0, 0])))
     assert np.isfinite(result.value) and np.isnan(result.standard_error)
     assert [w.value for w in result.warnings] == [1, result.value]
     assert set(found) == {LowOverlapWarning}
-
-
-def test_an_action_of_one_round_that_is_wanted_in_others():
-    """A spread of arm 1 is needed, though its only round is not wanted."""
+    # a spread of arm 1 is needed, though its only round is not wanted
     x = np.arange(41) % 5 < 3
     action = np.zeros(41, int)
     action[8] = 1  # where 0 is wanted
@@ -152,11 +144,8 @@ def test_what_a_stratum_never_logged_on_actions_and_on_slates():
 
     bandit = BanditLogs(context, action, np.ones(n)).with_columns(x=x)
     slates = SlateLogs(context, slate, np.ones(n)).with_columns(x=x)
-    pairs = [
-        (bandit, np.tile([0, 0, 1.0], (n, 1))),
-        (slates, wanted),
-        (slates, Random()),
-    ]
+    acts = np.tile([0, 0, 1.0], (n, 1))
+    pairs = [(bandit, acts), (slates, wanted), (slates, Random())]
     for logs, policy in pairs:
         with pytest.warns(SupportWarning, match=r"50\.00% of its probability") as found:
             value = evaluate(logs, policy, strata="x")
@@ -197,14 +186,9 @@ def rotation(n=400, seed=0):
     action = plays[np.arange(n), logger]
     reward = (rng.random_sample(n) < 0.2 + 0.15 * ((action - x) % 4)).astype(float)
     logs = BanditLogs(
-        np.eye(4)[x],
-        action,
-        reward,
-        actions=np.arange(4),
-        logger=np.array(["a", "b", "c"])[logger],
-        logger_proba=(plays == action[:, None]).astype(float),
+        np.eye(4)[x], action, reward, logger=np.array(list("abc"))[logger]
     )
-    return logs, x, plays
+    return with_loggers(logs, (plays == action[:, None]).astype(float)), x, plays
 
 
 def with_loggers(logs, proba, actions=range(4)):
@@ -213,14 +197,12 @@ def with_loggers(logs, proba, actions=range(4)):
     return BanditLogs(*rounds, actions=actions, logger=logs.logger, logger_proba=proba)
 
 
-def test_what_no_logger_does_there_is_missed():
+def test_probabilities_of_loggers():
     """Every action was logged somewhere, but not where the policy wants it."""
     logs, x, _ = rotation(1200)
-    logs = logs[logs.logger != "c"]
+    logs = logs[logs.logger != "c"].replace(reward=np.ones(800))
     x = x[logs.row_id.position]
-    logs = with_loggers(
-        logs.replace(reward=np.ones(len(logs))), logs.logger_proba[:, :2]
-    )
+    logs = with_loggers(logs, logs.logger_proba[:, :2])
     target = np.eye(4)[x] / 2 + np.eye(4)[(x + 2) % 4] / 2
     result, found = caught(lambda: evaluate(logs, target))
     assert_allclose(result.value, 0.5)  # the truth is 1
@@ -238,9 +220,7 @@ def test_what_no_logger_does_there_is_missed():
     result, found = caught(lambda: evaluate(wide, never))
     assert_allclose(found.pop(SupportWarning), 0.25)
     assert found == {}
-
-
-def test_loggers_whose_probabilities_are_wrong():
+    # loggers whose probabilities are wrong
     logs, x, plays = rotation(1200)
     halved = with_loggers(logs, logs.logger_proba / 2)
     target = np.eye(4)[plays[np.arange(len(x)), 0]]
@@ -252,9 +232,8 @@ def test_loggers_whose_probabilities_are_wrong():
 
 
 def test_whole_slates_are_actions():
-    logs = sl4(
-        slate=SL4_SLATES[[0, 0, 1, 1]], slot_reward=[[1, 0, 0, 0], [1, 1, 0, 0]] * 2
-    )
+    clicks = [[1, 0, 0, 0], [1, 1, 0, 0]] * 2
+    logs = sl4(slate=SL4_SLATES[[0, 0, 1, 1]], slot_reward=clicks)
     target = np.tile(SL4_SLATES[0], (4, 1))
     value = evaluate(logs, target)
     assert_allclose(value.value, 1.5)
@@ -263,11 +242,12 @@ def test_whole_slates_are_actions():
         value.deviation_bound(0.05)
     with pytest.raises(ValueError, match="match='logger' is for BanditLogs"):
         ExplorationScavenging(match="logger").fit(logs)
+    fitted = ExplorationScavenging().fit(logs)
     with pytest.raises(TypeError, match="SlateLogs like those of fit, got BanditLogs"):
-        ExplorationScavenging().fit(logs).evaluate(TARGET, s6())
+        fitted.evaluate(TARGET, s6())
+    other = sl4(slate=SL4_SLATES[:, :3], slot_reward=np.zeros((4, 3)))
     with pytest.raises(ValueError, match="3 slots, those of fit had 4"):
-        other = sl4(slate=SL4_SLATES[:, :3], slot_reward=np.zeros((4, 3)))
-        ExplorationScavenging().fit(logs).evaluate(target, other)
+        fitted.evaluate(target, other)
 
 
 @pytest.mark.theory
@@ -280,11 +260,8 @@ def test_intervals_cover(self_normalized, global_random_seed):
         reward = 1.0 * (rng.random_sample(300) < np.where(action == x, 0.6, 0.1))
         with warnings.catch_warnings():
             warnings.simplefilter("error", OPEWarning)
-            value = evaluate(
-                BanditLogs(np.zeros((300, 1)), action, reward),
-                np.eye(2)[x],
-                self_normalized=self_normalized,
-            )
+            logs = BanditLogs(np.zeros((300, 1)), action, reward)
+            value = evaluate(logs, np.eye(2)[x], self_normalized=self_normalized)
         low, high = value.confidence_interval()
         hits += low <= 0.6 <= high
     assert hits / repeats > 0.95 - 4 * np.sqrt(0.95 * 0.05 / repeats)
@@ -308,17 +285,16 @@ def in_turn(n=60, n_loggers=3, **fields):
     return BanditLogs(X, np.arange(n) % 2, np.ones(n), logger=logger, **fields)
 
 
-WRONG_CHOICES = {
-    "two columns": (np.full((60, 2), 0.5), r"60 rounds and 3 loggers"),
-    "no distribution": (np.full((60, 3), 0.5), r"sum to 1 over the loggers, got 1\.5"),
-    "one number": (np.full(60, 0.5), "probabilities of all loggers"),
-    "nobody": (ConstantPolicy("d"), r"to loggers that the logs do not know: \['d'\]"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG_CHOICES)
-def test_what_cannot_choose_a_logger_is_told_of_loggers(name):
-    policy, message = WRONG_CHOICES[name]
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (np.full((60, 2), 0.5), r"60 rounds and 3 loggers"),
+        (np.full((60, 3), 0.5), r"sum to 1 over the loggers, got 1\.5"),
+        (np.full(60, 0.5), "probabilities of all loggers"),
+        (ConstantPolicy("d"), r"to loggers that the logs do not know: \['d'\]"),
+    ],
+)
+def test_what_cannot_choose_a_logger_is_told_of_loggers(policy, message):
     with pytest.raises(ValueError, match=message) as found:
         ExplorationScavenging(match="logger").fit(in_turn()).score(policy)
     text = str(found.value)
@@ -326,7 +302,7 @@ def test_what_cannot_choose_a_logger_is_told_of_loggers(name):
     assert "action" not in text
 
 
-def test_warnings_of_loggers_speak_of_loggers():
+def test_warnings_and_bounds_of_loggers_speak_of_loggers():
     evaluator = ExplorationScavenging(match="logger")
     logs, uniform = in_turn(), UniformPolicy()
     with pytest.warns(SupportWarning, match="33.33% .* to loggers that never acted"):
@@ -339,10 +315,6 @@ def test_warnings_of_loggers_speak_of_loggers():
     with pytest.warns(ExplorationWarning, match="logger that acted can be pr") as seen:
         evaluator.fit(told).evaluate(uniform)
     assert "MultiLoggerIPS" in str(seen[0].message)
-
-
-def test_bounds_of_loggers_speak_of_loggers():
-    evaluator = ExplorationScavenging(match="logger")
     value = evaluator.fit(in_turn(reward_range=(0, 1))).evaluate(UniformPolicy())
     with pytest.raises(ValueError, match="every logger that the policy can play"):
         value.deviation_bound(0.05, arms=["a"])

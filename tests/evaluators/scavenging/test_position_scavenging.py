@@ -33,26 +33,19 @@ QUALITY = np.linspace(0.05, 0.5, 6)
 
 
 def evaluate(logs, target, attention=SL4_ATTENTION, **settings):
-    return (
-        PositionScavenging(attention=attention, **settings).fit(logs).evaluate(target)
-    )
+    scavenger = PositionScavenging(attention=attention, **settings)
+    return scavenger.fit(logs).evaluate(target)
 
 
 def test_four_pages():
-    assert_allclose(evaluate(sl4(), TARGET).value, 2.1723560616, rtol=1e-10)
-    pooled = evaluate(sl4(), TARGET, pooled=True)
-    assert_allclose(pooled.value, 1.9609329641, rtol=1e-10)
-    two = np.tile([1, 0], (4, 1))
-    assert_allclose(evaluate(sl4(), two).value, 1.6267045977, rtol=1e-10)
-    padded = np.tile([1, 0, -1, -1], (4, 1))
-    assert_allclose(evaluate(sl4(), padded).value, 1.6267045977, rtol=1e-10)
-
-
-@pytest.mark.parametrize("pooled", [False, True])
-def test_scale_of_the_attention_does_not_matter(pooled):
-    value = evaluate(sl4(), TARGET, pooled=pooled).value
-    scaled = evaluate(sl4(), TARGET, np.multiply(3, SL4_ATTENTION), pooled=pooled)
-    assert_allclose(scaled.value, value)
+    for pooled, expected in ((False, 2.1723560616), (True, 1.9609329641)):
+        for scale in (1, 3):  # that of the attention does not matter
+            attention = np.multiply(scale, SL4_ATTENTION)
+            found = evaluate(sl4(), TARGET, attention, pooled=pooled).value
+            assert_allclose(found, expected, rtol=1e-10)
+    for two in ([1, 0], [1, 0, -1, -1]):
+        found = evaluate(sl4(), np.tile(two, (4, 1))).value
+        assert_allclose(found, 1.6267045977, rtol=1e-10)
 
 
 def test_a_random_policy_is_the_mean_of_deterministic_ones():
@@ -64,12 +57,14 @@ def test_a_random_policy_is_the_mean_of_deterministic_ones():
     assert_allclose(found.round_values, np.mean([p.round_values for p in parts], 0))
 
 
+def expected_clicks(logs):
+    """The same pages, with expected clicks in place of clicks."""
+    clicks = ATTENTION * QUALITY[logs.slate]
+    return SlateLogs(logs.context, logs.slate, None, slot_reward=clicks)
+
+
 def test_exact_where_the_assumption_holds():
-    """Expected clicks in place of clicks: the value is the truth."""
-    logs = biased_pages(200, ATTENTION, QUALITY, 0, tilt=0.5)
-    logs = SlateLogs(
-        logs.context, logs.slate, None, slot_reward=ATTENTION * QUALITY[logs.slate]
-    )
+    logs = expected_clicks(biased_pages(200, ATTENTION, QUALITY, 0, tilt=0.5))
     target = np.tile([5, 0, 3], (200, 1))
     truth = ATTENTION @ QUALITY[[5, 0, 3]]
     for pooled in (False, True):
@@ -87,15 +82,12 @@ def test_truth_and_error(pooled, global_random_seed):
     # the whole-slate form asks for more: the same slate, by chance
     direct = ExplorationScavenging().fit(logs).evaluate(np.tile([5, 4, 3], (3000, 1)))
     assert value.standard_error < direct.standard_error
-
-
-@pytest.mark.parametrize("pooled", [False, True])
-def test_bootstrap_agrees_with_the_linearised_error(pooled):
-    logs = biased_pages(2000, ATTENTION, QUALITY, 1)
-    target = np.tile([5, 4, 3], (2000, 1))
-    known = evaluate(logs, target, ATTENTION, pooled=pooled)
-    drawn = evaluate(
-        logs, target, ATTENTION, pooled=pooled, n_bootstrap=300, random_state=0
+    # the bootstrap agrees with the linearised error
+    few, target = logs[:2000], np.tile([5, 4, 3], (2000, 1))
+    drawn = {"n_bootstrap": 300, "random_state": 0}
+    known, drawn = (
+        evaluate(few, target, ATTENTION, pooled=pooled, **given)
+        for given in ({}, drawn)
     )
     assert drawn.value == known.value
     assert abs(drawn.standard_error / known.standard_error - 1) < 4 / np.sqrt(600)
@@ -111,6 +103,10 @@ def test_items_that_were_never_shown():
     with pytest.warns(SupportWarning) as caught:
         assert np.isnan(evaluate(logs, np.full((4, 2), [4, 5])).value)
     assert "has no estimate" in str(caught[-1].message)
+    with pytest.warns(SupportWarning, match="NaN"):  # nothing is wanted
+        assert np.isnan(evaluate(sl4(), np.full((4, 2), -1)).value)
+    with pytest.raises(ValueError, match="fills 5 slots, but the attention of 4"):
+        evaluate(sl4(), np.tile([0, 1, 2, 3, -1], (4, 1)))
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -121,23 +117,14 @@ def test_a_page_that_shows_an_item_twice(named):
     if named:
         slate = np.array([[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 1, 1]])
     clicks = attention * quality[(slate == 2).astype(int)]
-    logs = showed(
-        slate,
-        n_candidates=3,
-        slot_reward=clicks,
-        item_id=np.array([list("aab")] * 4) if named else None,
-    )
+    names = np.array([list("aab")] * 4) if named else None
+    logs = showed(slate, n_candidates=3, slot_reward=clicks, item_id=names)
     assert_allclose(evaluate(logs, slate, attention).value, clicks.sum() / 4)
     policy = ReorderingPolicy({"a" if named else 0: 1.0})
     new = policy.reorder(logs)
     truth = (attention * quality[(new == 2).astype(int)]).sum() / 4
     for target in (policy, new, Marginals(policy.slot_marginals(logs))):
         assert_allclose(evaluate(logs, target, attention).value, truth)
-
-
-def test_nothing_wanted_is_nothing_known():
-    with pytest.warns(SupportWarning, match="NaN"):
-        assert np.isnan(evaluate(sl4(), np.full((4, 2), -1)).value)
 
 
 def test_attention_that_is_estimated():
@@ -171,15 +158,9 @@ def test_slates_composed_for_the_visitor(attention):
         evaluator.evaluate(target, logs)
 
 
-def test_too_many_slots():
-    with pytest.raises(ValueError, match="fills 5 slots, but the attention of 4"):
-        evaluate(sl4(), np.tile([0, 1, 2, 3, -1], (4, 1)))
-
-
 def reordered(logs, target, attention=SL4_ATTENTION, **settings):
-    return (
-        ReorderingScavenging(attention=attention, **settings).fit(logs).evaluate(target)
-    )
+    scavenger = ReorderingScavenging(attention=attention, **settings)
+    return scavenger.fit(logs).evaluate(target)
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LearnedRoundsWarning")
@@ -193,21 +174,13 @@ def test_four_pages_in_other_orders():
     identity = reordered(logs, SL4_SLATES)
     assert identity.value == 1
     assert_allclose(identity.standard_error, 0, atol=1e-15)
-
-
-def test_random_is_the_mean_over_all_orders():
-    logs = sl4()
-    values = [
-        reordered(logs, SL4_SLATES[:, list(order)]).value
-        for order in permutations(range(4))
-    ]
+    # random is the mean over all orders
+    orders = [SL4_SLATES[:, list(order)] for order in permutations(range(4))]
+    mean = np.mean([reordered(logs, order).value for order in orders])
     random = ReorderingPolicy("random").fit(logs)
-    assert_allclose(reordered(logs, random).value, np.mean(values))
-    as_policy = Marginals(random.slot_marginals(logs))
-    assert_allclose(reordered(logs, as_policy).value, np.mean(values))
-
-
-def test_the_sum_is_a_diagnostic():
+    for policy in (random, Marginals(random.slot_marginals(logs))):
+        assert_allclose(reordered(logs, policy).value, mean)
+    # the sum is a diagnostic
     found = reordered(sl4(), SL4_SLATES[:, ::-1])
     assert found.diagnostics["clicks"] == 6
     assert_allclose(found.diagnostics["unnormalized_sum"], 6 * found.value)
@@ -218,13 +191,10 @@ def test_the_sum_is_a_diagnostic():
 def test_random_order_in_closed_form(tilt, global_random_seed):
     """mean(C) sum(q_i) / sum(C_i q_i): below 1 where good items sit in good slots."""
     logs = biased_pages(5000, ATTENTION, QUALITY, global_random_seed, tilt=tilt)
-    expected = SlateLogs(
-        logs.context, logs.slate, None, slot_reward=ATTENTION * QUALITY[logs.slate]
-    )
     q = QUALITY[logs.slate].mean(axis=0)
     closed = ATTENTION.mean() * q.sum() / (ATTENTION @ q)
     random = ReorderingPolicy("random").fit(logs)
-    assert_allclose(reordered(expected, random, ATTENTION).value, closed)
+    assert_allclose(reordered(expected_clicks(logs), random, ATTENTION).value, closed)
     assert (closed < 1) == (tilt > 0)
     found = reordered(logs, random, ATTENTION)
     assert abs(found.value - closed) < 4 * found.standard_error
@@ -232,15 +202,13 @@ def test_random_order_in_closed_form(tilt, global_random_seed):
     assert reordered(logs, best, ATTENTION).value > 1
 
 
-def test_empty_slots_stay_empty():
+def test_empty_slots_and_single_items_stay():
     slate = np.array([[0, 1, -1], [2, -1, -1], [1, 2, 0]])
     clicks = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 1]])
     logs = SlateLogs(np.zeros((3, 1)), slate, None, slot_reward=clicks)
     found = reordered(logs, ReorderingPolicy("random").fit(logs), ATTENTION)
     assert_allclose(found.value, (0.8 / 0.6 + 1 + ATTENTION.mean() / 0.4) / 3)
-
-
-def test_one_item_cannot_be_reordered():
+    # one item cannot be reordered
     logs = SlateLogs(np.zeros((2, 1)), [[0], [1]], None, slot_reward=[[1], [3]])
     assert reordered(logs, ReorderingPolicy({}), [0.7]).value == 1
 
@@ -268,22 +236,18 @@ def test_an_item_that_is_on_a_page_twice(named):
         reordered(logs, np.array([[0, 2, 2]] * 2), ATTENTION)
 
 
-def test_no_clicks():
+def test_no_clicks_and_other_items():
     logs = sl4(slot_reward=np.zeros((4, 4)))
     with pytest.warns(SupportWarning, match="no clicks, .* NaN"):
         value = reordered(logs, SL4_SLATES)
     assert np.isnan(value.value) and np.isnan(value.standard_error)
-
-
-def test_other_items_are_no_reordering():
-    with pytest.raises(ValueError, match=r"\[0, 1, 2, 2\] at row 0, which does not"):
-        reordered(sl4(), np.tile([0, 1, 2, 2], (4, 1)))
-    with pytest.raises(ValueError, match="does not reorder the logged slate"):
-        reordered(sl4(), SL4_SLATES[:, :3])
-    with pytest.raises(
-        ValueError, match=r"clicked item of row 0 with probability 0\.5"
+    for target, match in (
+        (np.tile([0, 1, 2, 2], (4, 1)), r"\[0, 1, 2, 2\] at row 0, which does not"),
+        (SL4_SLATES[:, :3], "does not reorder the logged slate"),
+        (Marginals(np.full((4, 2, 4), 0.25)), r"item of row 0 with probability 0\.5"),
     ):
-        reordered(sl4(), Marginals(np.full((4, 2, 4), 0.25)))
+        with pytest.raises(ValueError, match=match):
+            reordered(sl4(), target)
 
 
 @pytest.mark.theory
@@ -292,9 +256,8 @@ def test_error_with_estimated_attention(global_random_seed):
     values, errors = [], []
     for k in range(50):
         logs = biased_pages(3000, ATTENTION, QUALITY, 100 * global_random_seed + k)
-        found = reordered(
-            logs, logs.slate[:, ::-1], AttentionDecay(), n_bootstrap=25, random_state=0
-        )
+        about = {"n_bootstrap": 25, "random_state": 0}
+        found = reordered(logs, logs.slate[:, ::-1], AttentionDecay(), **about)
         values.append(found.value)
         errors.append(found.standard_error)
     ratio = np.mean(errors) / np.std(values, ddof=1)

@@ -27,6 +27,7 @@ from skope_ope.readers import read_open_bandit
 from skope_ope.selection import EvaluatorScorer, in_order
 from tests._learners import spec_rule
 from tests._quiet import quiet
+from tests.evaluators.sequential._worlds import ONE_MU, online
 
 
 def predictions(evaluator, logs, of=None):
@@ -83,20 +84,13 @@ def test_the_mean_of_the_other_folds_over_all_actions():
     np.testing.assert_allclose(predictions(DRns(), logs, other), logs.reward.mean())
     # rewards of any range, and actions that a fold lacks, need no word
     rounds = logs.context, logs.action, 1e6 + 5 * logs.reward, logs.propensity
-    far = BanditLogs(*rounds)
-    np.testing.assert_allclose(
-        predictions(DRns(), far) - 1e6, 5 * predictions(DRns(), logs), atol=1e-8
-    )
+    q_hat, far = (predictions(DRns(), one) for one in (logs, BanditLogs(*rounds)))
+    np.testing.assert_allclose(far - 1e6, 5 * q_hat, atol=1e-8)
     order = np.argsort(logs.action_index, kind="stable")
     quiet(DRns(random_state=0).fit(logs[order]), EpsilonGreedy())
-
-
-def test_groups_stay_together():
-    logs = make_bandit_logs(200, random_state=0)
-    logs = logs.replace(group=np.arange(200) // 10)
-    q_hat = predictions(DRns(), logs)
-    for group in range(20):
-        assert np.ptp(q_hat[logs.group == group]) == 0  # all are held out at once
+    # groups are held out as a whole
+    q_hat = predictions(DRns(), logs.replace(group=np.arange(200) // 10))
+    assert (np.ptp(q_hat.reshape(20, -1), axis=1) == 0).all()
 
 
 def test_where_the_logger_learned_only_the_past_predicts():
@@ -170,16 +164,12 @@ def test_rounds_that_no_fold_predicts_get_the_mean_of_earlier_ones():
     np.testing.assert_allclose(q_hat[1:60], np.tile(past[:, None], logs.n_actions))
     assert np.ptp(q_hat[60:], axis=1).min() > 0  # the model, which knows actions
     # the mean of the other folds in the same way
-    folds = [
-        (np.arange(100, 300), np.arange(50, 100)),
-        (np.arange(50), range(100, 300)),
-    ]
+    first, middle, last = np.split(np.arange(300), [50, 100])
+    folds = [(last, middle), (first, last)]
     q_hat = predictions(DRns(cv=folds), logs)
     np.testing.assert_allclose(q_hat[1:50, 0], past[:49])
     np.testing.assert_allclose(q_hat[50:100], logs.reward[100:].mean())
-
-
-def test_a_single_round_or_group_gets_the_middle_of_the_range():
+    # a single round or group gets the middle of the range
     logs = make_bandit_logs(1, n_actions=2, random_state=0)
     assert predictions(DRns(), logs)[0, 0] == 0.5
     rounds = logs.context, logs.action, logs.reward, logs.propensity
@@ -187,10 +177,9 @@ def test_a_single_round_or_group_gets_the_middle_of_the_range():
     assert predictions(DRns(), ranged)[0, 0] == 2
     group = make_bandit_logs(10, random_state=0).replace(group=np.zeros(10))
     assert (predictions(DRns(), group) == 0.5).all()
-    with pytest.raises(
-        ValueError, match=r"the logs have only one round.* Pass a number"
-    ):
-        DRns().fit(BanditLogs(*rounds[:2], [7.0], rounds[3], actions=logs.actions))
+    far = BanditLogs(*rounds[:2], [7.0], rounds[3], actions=logs.actions)
+    with pytest.raises(ValueError, match=r"have only one round.* Pass a number"):
+        DRns().fit(far)
     with pytest.raises(ValueError, match="cv='prefit' needs a fitted reward_model"):
         DRns(cv="prefit").fit(logs)
 
@@ -200,21 +189,16 @@ def test_a_search_shares_the_mean():
     logs = make_bandit_logs(600, random_state=0)
     for rounds in (logs, learned_log(600)):
         grid = {"q": [0.01, 0.1], "c_init": [None, 0.2], "normalize": [True, "pooled"]}
-        pi = "pi"
         proba = np.full((len(rounds), rounds.n_actions), 1 / rounds.n_actions)
         rounds = rounds.with_columns(pi=proba)
-        search = OPESearchCV(
-            DRns(random_state=0),
-            grid,
-            scoring=EvaluatorScorer(pi, DRns(q=0, reward_model=0.5)),
-            cv=in_order(KFold(2)),
-        )
+        scorer = EvaluatorScorer("pi", DRns(q=0, reward_model=0.5))
+        about = {"scoring": scorer, "cv": in_order(KFold(2))}
+        search = OPESearchCV(DRns(random_state=0), grid, **about)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with_search = search.fit(rounds)
-        best = DRns(random_state=0, **with_search.best_params_).fit(rounds)
-        own = quiet(best, pi)
-        assert quiet(with_search.best_estimator_, pi).value == own.value
+            search.fit(rounds)
+        best = DRns(random_state=0, **search.best_params_).fit(rounds)
+        assert quiet(search.best_estimator_, "pi").value == quiet(best, "pi").value
 
 
 @pytest.mark.theory
@@ -222,91 +206,67 @@ def test_constant_means_change_nothing_but_noise(global_random_seed):
     """The value is that of any other model in expectation."""
     gaps = []
     for k in range(20):
-        logs, policy, _ = make_bandit_logs(
-            400, random_state=1000 * global_random_seed + k, return_truth=True
+        seed = 1000 * global_random_seed + k
+        logs, policy, _ = make_bandit_logs(400, random_state=seed, return_truth=True)
+        own, other = (
+            quiet(DRns(reward_model=model, random_state=k).fit(logs), policy).value
+            for model in (None, DummyRegressor())
         )
-        own = quiet(DRns(random_state=k).fit(logs), policy).value
-        model = DummyRegressor()
-        gaps.append(
-            own
-            - quiet(DRns(reward_model=model, random_state=k).fit(logs), policy).value
-        )
+        gaps.append(own - other)
     assert abs(np.mean(gaps)) < 4 * np.std(gaps, ddof=1) / np.sqrt(20)
 
 
-def test_on_a_real_log_of_clicks(data_dir):
+def test_on_real_logs_of_clicks(data_dir):
     """Ten thousand uniform rounds, 34 items, clicks in .46%: the error was .03."""
     logs = read_open_bandit(data_dir / "obd_random_men.csv.gz")
     for item in logs.actions[[1, 2, 10]].tolist():
-        policy = ConstantPolicy(item)
-        result = quiet(DRns(random_state=0).fit(logs), policy)
-        clicks = logs.reward[logs.action == item]
+        result, former = (
+            quiet(
+                DRns(reward_model=model, random_state=0).fit(logs), ConstantPolicy(item)
+            )
+            for model in (None, 0.5)
+        )
         assert result.standard_error < 0.008
-        assert abs(result.value - clicks.mean()) < 0.002
-        former = quiet(DRns(reward_model=0.5, random_state=0).fit(logs), policy)
+        assert abs(result.value - logs.reward[logs.action == item].mean()) < 0.002
         assert former.standard_error > 0.025
-
-
-def test_a_real_logger_that_learned_is_found_out(data_dir):
+    # a logger that learned is found out
     logs = read_open_bandit(data_dir / "obd_bts_men.csv.gz")
-    fitted = DRns(random_state=0).fit(logs)
-    result = quiet(fitted, UniformPolicy())
+    result = quiet(DRns(random_state=0).fit(logs), UniformPolicy())
     assert result.diagnostics["uncovered_rounds"] == 1  # the first one
     assert result.standard_error < 0.002
 
 
-MU = (0.25, 0.75)
+def test_the_formula_of_the_paper():
+    for horizon, mass in product((1, 2, 17, 300), (0.0, 0.1, 0.5, 0.99)):
+        paper = horizon * (horizon + 1) / 2 * mass / (1 - mass)
+        bound = drns_sum_bias_bound(mass, horizon)
+        assert isinstance(bound, float)
+        assert bound == pytest.approx(paper, rel=1e-14)
+    # other ranges
+    scaled = drns_sum_bias_bound(0.1, 5, reward_range=(0, 4))
+    assert scaled == pytest.approx(4 * drns_sum_bias_bound(0.1, 5))
+    for bounds in ((1, 3), (-3, -1)):  # by hand: T = 3, (3 * 2 + 3 * 3) * 1 / 9
+        found = drns_sum_bias_bound(0.1, 3, reward_range=bounds)
+        assert found == pytest.approx(15 / 9)
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 17, 300])
-@pytest.mark.parametrize("mass", [0.0, 0.1, 0.5, 0.99])
-def test_the_formula_of_the_paper(horizon, mass):
-    paper = horizon * (horizon + 1) / 2 * mass / (1 - mass)
-    bound = drns_sum_bias_bound(mass, horizon)
-    assert isinstance(bound, float)
-    assert bound == pytest.approx(paper, rel=1e-14)
-
-
-def test_other_ranges():
-    # scaled
-    assert drns_sum_bias_bound(0.1, 5, reward_range=(0, 4)) == pytest.approx(
-        4 * drns_sum_bias_bound(0.1, 5)
-    )
-    # by hand: T = 3, (3 * 2 + 3 * 3) * 1 / 9
-    assert drns_sum_bias_bound(0.1, 3, reward_range=(1, 3)) == pytest.approx(15 / 9)
-    assert drns_sum_bias_bound(0.1, 3, reward_range=(-3, -1)) == pytest.approx(15 / 9)
-
-
-def sums(q, c, n_rounds, history=()):
-    """E[sum c R_B(t)] and E_pi[sum r] at a constant c, and the largest bias mass.
+def expected_sum(q, c, n_rounds, low, history=()):
+    """E[sum c R_B(t)] at a constant c, and the largest bias mass.
 
     A block gives V(h) / P(accept) in expectation (Wald), and its accepted round has the
-    law min(mu, c pi) / P(accept).
+    law min(mu, c pi) / P(accept). Rewards are `low` and `low` + 1.
     """
-    pi = spec_rule([(0, *row) for row in history], 0)
-    accept = [min(MU[a], c * pi[a]) for a in (0, 1)]
-    chance, value = sum(accept), float(np.dot(pi, q))
-    mass = 1 - chance / c
-    if len(history) + 1 == n_rounds:
-        return c * value / chance, mass
-    total = c * value / chance
-    for a, r in product((0, 1), repeat=2):
-        of_reward = q[a] if r else 1 - q[a]
-        rest, inner = sums(q, c, n_rounds, (*history, (a, r)))
-        total += accept[a] / chance * of_reward * rest
-        mass = max(mass, inner)
+    pi = spec_rule(history, 0)
+    accept = [min(ONE_MU[0][a], c * pi[a]) for a in (0, 1)]
+    chance = sum(accept)
+    mass, total = 1 - chance / c, c * (low + np.dot(pi, q)) / chance
+    if len(history) + 1 < n_rounds:
+        for a, r in product((0, 1), repeat=2):
+            of_reward = q[a] if r else 1 - q[a]
+            rest, inner = expected_sum(q, c, n_rounds, low, (*history, (0, a, r)))
+            total += accept[a] / chance * of_reward * rest
+            mass = max(mass, inner)
     return total, mass
-
-
-def online(q, n_rounds, history=()):
-    pi = spec_rule([(0, *row) for row in history], 0)
-    total = float(np.dot(pi, q))
-    if len(history) + 1 == n_rounds:
-        return total
-    for a, r in product((0, 1), repeat=2):
-        of_reward = q[a] if r else 1 - q[a]
-        total += pi[a] * of_reward * online(q, n_rounds, (*history, (a, r)))
-    return total
 
 
 @pytest.mark.parametrize("low", [0.0, -1.0, 2.0])
@@ -314,11 +274,9 @@ def online(q, n_rounds, history=()):
 def test_the_bound_holds(c, low):
     """Rewards `low` and `low` + 1 with the probabilities q, exactly."""
     for q in ((1.0, 1.0), (0.9, 0.1), (0.3, 0.8)):
-        estimate, mass = sums(q, c, 4)
-        truth = online(q, 4)
-        if low:  # the same blocks, all of whose rewards are higher by `low`
-            lengths = blocks(q, c, 4)
-            estimate, truth = estimate + low * lengths, truth + 4 * low
+        estimate, mass = expected_sum(q, c, 4, low)
+        played = online(spec_rule, 4, p_x=(1.0,), q=(q,))
+        truth = sum(p * sum(low + r for _, _, r in history) for history, p in played)
         bound = drns_sum_bias_bound(mass, 4, reward_range=(low, low + 1))
         assert abs(estimate - truth) <= bound + 1e-12
         if c <= 0.3125:  # mu >= c pi throughout
@@ -328,39 +286,19 @@ def test_the_bound_holds(c, low):
         assert abs(estimate - truth) > 0.2  # there is something to bound
 
 
-def blocks(q, c, n_rounds, history=()):
-    """E[sum c |B(t)|]."""
-    pi = spec_rule([(0, *row) for row in history], 0)
-    accept = [min(MU[a], c * pi[a]) for a in (0, 1)]
-    chance = sum(accept)
-    total = c / chance
-    if len(history) + 1 < n_rounds:
-        for a, r in product((0, 1), repeat=2):
-            of_reward = q[a] if r else 1 - q[a]
-            rest = blocks(q, c, n_rounds, (*history, (a, r)))
-            total += accept[a] / chance * of_reward * rest
-    return total
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ((1.0, 5), r"'bias_mass' parameter .* range \[0.0, 1.0\)"),
-        ((-0.1, 5), "'bias_mass' parameter"),
-        ((np.nan, 5), "'bias_mass' parameter"),
-        ((0.1, 0), "'horizon' parameter"),
-        ((0.1, 2.5), "'horizon' parameter"),
-    ],
-)
-def test_bad_input(arguments, match):
-    with pytest.raises(ValueError, match=match):
-        drns_sum_bias_bound(*arguments)
-
-
-@pytest.mark.parametrize("bounds", [(1, 0), (0, 0), (0, np.inf), (0, np.nan), (0,)])
-def test_bad_ranges(bounds):
-    with pytest.raises(ValueError, match="reward_range must be \\(low, high\\)"):
-        drns_sum_bias_bound(0.1, 5, reward_range=bounds)
+def test_bad_input():
+    for mass, horizon, match in (
+        (1.0, 5, r"'bias_mass' parameter .* range \[0.0, 1.0\)"),
+        (-0.1, 5, "'bias_mass' parameter"),
+        (np.nan, 5, "'bias_mass' parameter"),
+        (0.1, 0, "'horizon' parameter"),
+        (0.1, 2.5, "'horizon' parameter"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            drns_sum_bias_bound(mass, horizon)
+    for bounds in ((1, 0), (0, 0), (0, np.inf), (0, np.nan), (0,)):
+        with pytest.raises(ValueError, match=r"reward_range must be \(low, high\)"):
+            drns_sum_bias_bound(0.1, 5, reward_range=bounds)
 
 
 @pytest.mark.parametrize(
@@ -385,60 +323,47 @@ def test_theorem_2(n, c, weight, paper, sharp):
     assert radius == pytest.approx(sharp, abs=1e-6)
 
 
+def traced(logs, policy=None, of=None, model=0.5, **parameters):
+    fitted = DRns(reward_model=model, random_state=0, **parameters).fit(logs)
+    return quiet(fitted, EpsilonGreedy() if policy is None else policy, of)
+
+
 def test_theorem_2_asks_for_what_it_needs():
     logs = make_bandit_logs(300, random_state=0)
-    result = quiet(DRns(reward_model=0.5, random_state=0).fit(logs), EpsilonGreedy())
-    assert result.deviation_bound(max_weight=1e4) > 0
-    with pytest.raises(ValueError, match="Theorem 2 needs max_weight"):
-        result.deviation_bound()
-    with pytest.raises(ValueError, match="form must be 'sharp' or 'paper'"):
-        result.deviation_bound(max_weight=20, form="blunt")
-    for model in (None, LogisticRegression()):
-        fitted = DRns(reward_model=model, random_state=0).fit(logs)
-        with pytest.raises(ValueError, match="model fitted to other rounds"):
-            quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4)
-    frozen = FrozenEstimator(ActionRewardModel(LogisticRegression()).fit(logs))
-    fitted = DRns(reward_model=frozen, random_state=0).fit(make_bandit_logs(300))
-    assert quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4) > 0
-    for parameters in ({"horizon": 5}, {"normalize": False}):
-        fitted = DRns(reward_model=0.5, random_state=0, **parameters).fit(logs)
-        with pytest.raises(ValueError, match="single normalised trace"):
-            quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4)
-    for shift, match in ((3.0, "rewards in \\[0, 1\\]"), (0.0, "model values in")):
-        shifted = BanditLogs(
-            logs.context, logs.action, logs.reward + shift, logs.propensity
-        )
-        model = 0.5 if shift else 1.5
-        result = quiet(DRns(reward_model=model).fit(shifted), EpsilonGreedy())
+    result, known = traced(logs), {"max_weight": 1e4}
+    assert result.deviation_bound(**known) > 0
+    no_bound = r"is not a bound on pi\(a\|x, h\) / p"
+    for asked, match in [
+        ({}, "Theorem 2 needs max_weight"),
+        ({"max_weight": 20, "form": "blunt"}, "form must be 'sharp' or 'paper'"),
+        *(({"max_weight": wrong}, no_bound) for wrong in (-5.0, 1.0, np.nan, np.inf)),
+    ]:
         with pytest.raises(ValueError, match=match):
-            result.deviation_bound(max_weight=1e4)
-
-
-def test_theorem_2_holds_for_a_model_of_other_rounds():
-    logs = make_bandit_logs(300, random_state=0)
-    fitted = DRns(reward_model=LogisticRegression(), random_state=0).fit(logs[:150])
-    assert (
-        quiet(fitted, EpsilonGreedy(), logs[150:]).deviation_bound(max_weight=1e4) > 0
-    )
-    with pytest.raises(ValueError, match="logs other than those of fit"):
-        quiet(fitted, EpsilonGreedy(), logs[149:]).deviation_bound(max_weight=1e4)
-
-
-@pytest.mark.parametrize("max_weight", [-5.0, 1.0, np.nan, np.inf])
-def test_theorem_2_needs_a_bound_that_the_rounds_keep(max_weight):
-    logs = make_bandit_logs(300, random_state=0)
-    result = quiet(DRns(reward_model=0.5, random_state=0).fit(logs), EpsilonGreedy())
-    with pytest.raises(ValueError, match=r"is not a bound on pi\(a\|x, h\) / p"):
-        result.deviation_bound(max_weight=max_weight)
+            result.deviation_bound(**asked)
+    action_model = ActionRewardModel(LogisticRegression()).fit(logs)
+    result = traced(make_bandit_logs(300), model=FrozenEstimator(action_model))
+    assert result.deviation_bound(**known) > 0
+    result = traced(logs[:150], of=logs[150:], model=LogisticRegression())
+    assert result.deviation_bound(**known) > 0
+    far = BanditLogs(logs.context, logs.action, logs.reward + 3, logs.propensity)
+    overlapping = traced(logs[:150], of=logs[149:], model=LogisticRegression())
+    for result, match in [
+        (traced(logs, model=None), "model fitted to other rounds"),
+        (traced(logs, model=LogisticRegression()), "model fitted to other rounds"),
+        (overlapping, "logs other than those of fit"),
+        (traced(logs, horizon=5), "single normalised trace"),
+        (traced(logs, normalize=False), "single normalised trace"),
+        (traced(far), r"rewards in \[0, 1\]"),
+        (traced(logs, model=1.5), "model values in"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            result.deviation_bound(**known)
 
 
 def test_theorem_2_charges_what_the_mean_of_earlier_rounds_cannot_know():
     """The first round is predicted by later ones: the most that it can do is added."""
     logs = make_bandit_logs(300, random_state=0)
-    evaluator = DRns(cv=TimeSeriesSplit(), random_state=0)
-    result = quiet(evaluator.fit(logs), EpsilonGreedy())
-    known = DRns(reward_model=0.5, random_state=0).fit(logs)
-    without = quiet(known, EpsilonGreedy())
+    result, without = traced(logs, model=None, cv=TimeSeriesSplit()), traced(logs)
     for form in ("sharp", "paper"):
         radius, plain = (
             one.deviation_bound(max_weight=1e4, form=form) for one in (result, without)

@@ -1,86 +1,47 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Unbiasedness by enumeration: every log of a small world, and every uniform number.
+"""Unbiasedness by enumeration: every log of a small world, and every uniform number."""
 
-A decision depends on its uniform number only through the interval between thresholds
-c pi / p in which it falls; one number per interval, with the interval's length as
-probability, makes expectations finite sums.
-"""
-
-import warnings
 from collections import Counter, defaultdict
-from itertools import pairwise, product
+from itertools import product
 from math import comb, fsum
 
 import numpy as np
 import pytest
 
-from skope_ope import BanditLogs, DRns, RejectionSampling, Replay
-from skope_ope.exceptions import OPEWarning
+from skope_ope import DRns, RejectionSampling, Replay
 from tests._learners import RulePolicy, contrary_rule, spec_rule
+from tests.evaluators.sequential._worlds import (
+    MU,
+    ONE,
+    ONE_MU,
+    P_X,
+    Q,
+    chance_of,
+    logs_of,
+    online,
+    outcomes,
+    result_of,
+)
 
 pytestmark = pytest.mark.theory
-P_X = (0.4, 0.6)
-Q = ((0.2, 0.7), (0.6, 0.3))  # probability of reward 1
 Q_HAT = np.array([[0.5, 0.6], [0.2, 0.7]])
-MU = ((0.25, 0.75), (0.75, 0.25))
-LEVELS = (0, 0.01, 0.05, 0.1, 0.5, 1)
+CLICKS, MODEL, MU_1 = ONE["q"][0], (0.5, 0.6), ONE_MU[0]
 
 
-def chance_of(x, a, r):
-    return P_X[x] * (Q[x][a] if r else 1 - Q[x][a])
+def laws_of_histories(evaluator, mus, thresholds_of, n_rounds, n_accepted):
+    """Law of the first accepted rounds, given that there are so many; its mean.
 
-
-def online(rule, n_rounds, history=(), chance=1.0):
-    """Yield every history of a policy that acts online, with its probability."""
-    if len(history) == n_rounds:
-        yield history, chance
-        return
-    for x, a, r in product((0, 1), repeat=3):
-        pi = rule(list(history), x)[a]
-        if pi > 0:
-            grown = (*history, (x, a, r))
-            yield from online(rule, n_rounds, grown, chance * pi * chance_of(x, a, r))
-
-
-def logs_of(rounds, mu=MU):
-    x, a, r = (np.array(column) for column in zip(*rounds, strict=True))
-    p = None if mu is None else np.asarray(mu)[x, a]
-    return BanditLogs(x[:, None].astype(float), a, r, p, actions=[0, 1])
-
-
-def result_of(evaluator, policy, logs, u):
-    """Evaluate with given uniform numbers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        evaluator.fit(logs)
-        evaluator.uniforms_ = np.array(u)
-        return evaluator.evaluate(policy)
-
-
-def cells(thresholds):
-    """One number inside of every interval between thresholds, and its length."""
-    bounds = [0.0, *sorted({t for t in thresholds if 0 < t < 1}), 1.0]
-    return [((low + high) / 2, high - low) for low, high in pairwise(bounds)]
-
-
-def outcomes(mu, thresholds_of):
-    """Outcomes (x, a, r, u) of a logged round, with their probabilities."""
-    return [
-        ((x, a, r, u), chance_of(x, a, r) * mu[x][a] * length)
-        for x, a, r in product((0, 1), repeat=3)
-        for u, length in cells(thresholds_of(x, a))
-    ]
-
-
-def law_of_histories(evaluator, policy, mu, thresholds_of, n_rounds, n_accepted):
-    """Law of the first accepted rounds, given that there are so many; its mean."""
+    Under every logger of `mus`, whose thresholds for the uniform numbers are equal.
+    """
     law, total, gain = defaultdict(float), 0.0, 0.0
-    for rows in product(outcomes(mu, thresholds_of), repeat=n_rounds):
-        chance = np.prod([p for _, p in rows])
-        rounds = [row[:3] for row, _ in rows]
-        logs = logs_of(rounds, None if isinstance(evaluator, Replay) else mu)
-        result = result_of(evaluator, policy, logs, [row[3] for row, _ in rows])
+    cells = zip(*(outcomes(mu, thresholds_of) for mu in mus), strict=True)
+    cells = [(each[0][0], np.array([p for _, p in each])) for each in cells]
+    mu = None if isinstance(evaluator, Replay) else mus[0]
+    for rows in product(cells, repeat=n_rounds):
+        chance = np.prod([p for _, p in rows], axis=0)
+        rounds, u = [row[:3] for row, _ in rows], [row[3] for row, _ in rows]
+        result = result_of(evaluator, RulePolicy(contrary_rule), logs_of(rounds, mu), u)
         if len(result.accepted) < n_accepted:
             assert np.isnan(result.value)
             continue
@@ -88,49 +49,43 @@ def law_of_histories(evaluator, policy, mu, thresholds_of, n_rounds, n_accepted)
         law[history] += chance
         gain += chance * result.trajectory_values[0]
         total += chance
-    return {history: p / total for history, p in law.items()}, gain / total, total
+    laws = [{h: p[k] / total[k] for h, p in law.items()} for k in range(len(mus))]
+    return list(zip(laws, gain / total, total, strict=True))
 
 
-TRUE_GAIN = fsum(p * sum(r for _, _, r in h) / 3 for h, p in online(contrary_rule, 3))
-
-
-def assert_same_law(law, rule):
-    expected = dict(online(rule, 3))
+def assert_same_law(law, n_rounds):
+    """Compare with the histories of the policy online, and return its mean reward."""
+    expected = dict(online(contrary_rule, n_rounds))
     assert set(law) == {history for history, p in expected.items() if p > 0}
     assert max(abs(law[history] - expected[history]) for history in law) < 1e-15
+    return fsum(p * sum(r for _, _, r in h) / n_rounds for h, p in expected.items())
 
 
-def test_replayed_histories_have_the_online_law():
+def test_replayed_histories_have_the_online_law_of_uniform_logs_alone():
     """Theorem 1 of the replay paper, difference 0."""
     uniform = ((0.5, 0.5), (0.5, 0.5))
-    law, gain, total = law_of_histories(
-        Replay(horizon=3), RulePolicy(contrary_rule), uniform, lambda x, a: (), 4, 3
+    own, other = laws_of_histories(
+        Replay(horizon=3), [uniform, MU], lambda x, a: (), 4, 3
     )
+    law, gain, total = own
     assert abs(total - 5 / 16) < 1e-15  # at least 3 of 4 rounds, each with 1 / K
-    assert_same_law(law, contrary_rule)
-    assert abs(gain - TRUE_GAIN) < 1e-13
+    true_gain = assert_same_law(law, 3)
+    assert abs(gain - true_gain) < 1e-13
+    assert abs(true_gain - 0.5412) < 1e-15
+    plain, biased, _ = other
+    assert abs(biased - 0.6156231306) < 1e-10
+    expected = dict(online(contrary_rule, 3))
+    assert max(abs(plain[h] - expected[h]) for h in plain) > 0.02
 
 
 def test_rejection_sampling_is_exact_where_plain_replay_is_not():
     def thresholds(x, a):
         return (0.25 / MU[x][a],)
 
-    policy = RulePolicy(contrary_rule)
-    law, gain, total = law_of_histories(
-        RejectionSampling(cmax=0.25, horizon=3), policy, MU, thresholds, 4, 3
-    )
-    assert abs(total - (4 * 0.25**3 * 0.75 + 0.25**4)) < 1e-15
-    assert_same_law(law, contrary_rule)
-    assert abs(gain - TRUE_GAIN) < 1e-13
-    assert abs(TRUE_GAIN - 0.5412) < 1e-15
-
-    # The same logs without their propensities, taken for uniform ones.
-    plain, biased, _ = law_of_histories(
-        Replay(horizon=3), policy, MU, lambda x, a: (), 4, 3
-    )
-    assert abs(biased - 0.6156231306) < 1e-10
-    expected = dict(online(contrary_rule, 3))
-    assert max(abs(plain[h] - expected[h]) for h in plain) > 0.02
+    evaluator = RejectionSampling(cmax=0.25, horizon=2)
+    [(law, gain, total)] = laws_of_histories(evaluator, [MU], thresholds, 3, 2)
+    assert abs(total - (3 * 0.25**2 * 0.75 + 0.25**3)) < 1e-15
+    assert abs(gain - assert_same_law(law, 2)) < 1e-13
 
 
 def test_stationary_policies_have_mean_r_equal_to_the_value_times_mean_c():
@@ -147,7 +102,8 @@ def test_stationary_policies_have_mean_r_equal_to_the_value_times_mean_c():
     last = outcomes(mu, lambda x, a: ())  # nothing depends on its uniform number
     # a bound on p that is known beforehand: the smallest logged p is not one
     worst = {"acceptance": "worst_case", "cmax": 0.25}
-    settings = [{"q": q} for q in LEVELS] + [worst]
+    # a larger q than 1/2 takes the larger of two ratios, any other the smaller
+    settings = [{"q": 0.1}, {"q": 1}, worst]
     sums = np.zeros((len(settings), 3))
     for rounds in product(rows, rows, last):
         chance = np.prod([p for _, p in rounds])
@@ -160,64 +116,31 @@ def test_stationary_policies_have_mean_r_equal_to_the_value_times_mean_c():
             total = result.acceptance_ratios.sum()
             row += chance * np.array([result.value * total, total, result.value])
     np.testing.assert_allclose(sums[:, 0], value * sums[:, 1], rtol=0, atol=1e-14)
-    assert abs(sums[3, 2] - value) > 1e-3  # the ratio itself is not unbiased
-
-
-def one_context(rounds, p):
-    """Logs of a world without contexts, of rounds (a, r)."""
-    a, r = (np.array(column) for column in zip(*rounds, strict=True))
-    return BanditLogs(np.zeros((len(a), 1)), a, r, np.asarray(p)[a], actions=[0, 1])
+    assert abs(sums[0, 2] - value) > 1e-3  # the ratio itself is not unbiased
 
 
 def test_progressive_validation_holds_for_the_numerator():
     """E[R] - E[sum c v] = 0 with v the true value after each history; R/C is biased."""
-    q, q_hat, p = (0.3, 0.8), (0.5, 0.6), (0.5, 0.5)
-    levels = {p[a] / pi for a in (0, 1) for pi in (0.2, 0.5, 0.8)}
-    thresholds = [min(1.0, c) * pi / 0.5 for c in levels for pi in (0.2, 0.5, 0.8)]
-    rows = [
-        ((a, r, u), p[a] * (q[a] if r else 1 - q[a]) * length)
-        for a, r in product((0, 1), repeat=2)
-        for u, length in cells(thresholds)
-    ]
-    policy = RulePolicy(spec_rule)
-    gaps = Counter()
-    for level in (0.0, 0.25, 0.5, 1.0):
-        for rounds in product(rows, rows, rows[:: len(cells(thresholds))]):
-            chance = np.prod([c for _, c in rounds[:2]])
-            (a, r, _), _ = rounds[2]  # of the last round u does not matter
-            chance *= p[a] * (q[a] if r else 1 - q[a])
-            logs = one_context([row[:2] for row, _ in rounds], p)
-            evaluator = DRns(q=level, reward_model=np.tile(q_hat, (3, 1)))
-            result = result_of(evaluator, policy, logs, [row[2] for row, _ in rounds])
+    pis, mu = (0.2, 0.5, 0.8), ((0.5, 0.5),)
+    thresholds = [min(1.0, 0.5 / one) * pi / 0.5 for one in pis for pi in pis]
+    rows = outcomes(mu, lambda x, a: thresholds, **ONE)
+    last = outcomes(mu, lambda x, a: (), **ONE)  # its uniform number does not matter
+    for level in (0.25, 1.0):  # of two ratios the smaller, or the larger
+        sums = np.zeros(3)
+        for rounds in product(rows, rows, last):
+            chance = np.prod([p for _, p in rounds])
+            logs = logs_of([row[:3] for row, _ in rounds], mu)
+            evaluator = DRns(q=level, reward_model=np.tile(MODEL, (3, 1)))
+            u = [row[3] for row, _ in rounds]
+            result = result_of(evaluator, RulePolicy(spec_rule), logs, u)
             progressive = result.progressive_policy_
             assert abs(progressive.weights_.sum() - 1) < 1e-15
-            truth = float(progressive.predict_proba(np.zeros((1, 1)))[0] @ q)
-            total = result.acceptance_ratios.sum()
-            gaps["mass", level] += chance
-            gaps["R - sum c v", level] += chance * (result.value - truth) * total
-            gaps["R / C - v", level] += chance * (result.value - truth)
-    for level in (0.0, 0.25, 0.5, 1.0):
-        assert abs(gaps["mass", level] - 1) < 1e-14
-        assert abs(gaps["R - sum c v", level]) < 1e-15
-    assert abs(gaps["R / C - v", 0.25]) > 0.002  # the ratio is biased in short logs
-
-
-ONE = {"mu": (0.25, 0.75), "q": (0.3, 0.8), "q_hat": (0.5, 0.6)}  # no contexts
-
-
-def chance_in_one(a, r):
-    return ONE["q"][a] if r else 1 - ONE["q"][a]
-
-
-def histories(n_rounds, history=(), chance=1.0):
-    """Yield every history of the learner in the world without contexts."""
-    if len(history) == n_rounds:
-        yield history, chance
-        return
-    pi = spec_rule([(0, *row) for row in history], 0)
-    for a, r in product((0, 1), repeat=2):
-        grown = (*history, (a, r))
-        yield from histories(n_rounds, grown, chance * pi[a] * chance_in_one(a, r))
+            truth = float(progressive.predict_proba(np.zeros((1, 1)))[0] @ CLICKS)
+            gap = result.value - truth
+            sums += chance * np.array([1, gap * result.acceptance_ratios.sum(), gap])
+        assert abs(sums[0] - 1) < 1e-14
+        assert abs(sums[1]) < 1e-15
+        assert level == 1 or abs(sums[2]) > 0.002  # R / C is biased in short logs
 
 
 def sum_of_blocks(path, c):
@@ -229,25 +152,20 @@ def sum_of_blocks(path, c):
     """
 
     def total(rounds, u):
-        evaluator = DRns(
-            acceptance="worst_case",
-            cmax=c,
-            normalize=False,
-            reward_model=np.tile(ONE["q_hat"], (len(rounds), 1)),
-        )
-        logs = one_context(rounds, ONE["mu"])
-        result = result_of(evaluator, RulePolicy(spec_rule), logs, u)
+        setting = {"acceptance": "worst_case", "cmax": c, "normalize": False}
+        evaluator = DRns(reward_model=np.tile(MODEL, (len(rounds), 1)), **setting)
+        result = result_of(evaluator, RulePolicy(spec_rule), logs_of(rounds, ONE_MU), u)
         assert result.accepted.tolist() == [k for k in range(len(u)) if not u[k]]
         return result.value * len(path)
 
     base = total(path, [0.0] * len(path))
     expected = base
     for t in range(len(path)):
-        pi = spec_rule([(0, *row) for row in path[:t]], 0)
+        pi = spec_rule(path[:t], 0)
         for a, r in product((0, 1), repeat=2):
-            refused = 1 - c * pi[a] / ONE["mu"][a]
-            chance = chance_in_one(a, r) * ONE["mu"][a] * refused / (1 - c)
-            rounds = [*path[:t], (a, r), *path[t:]]
+            refused = 1 - c * pi[a] / MU_1[a]
+            chance = chance_of(0, a, r, **ONE) * MU_1[a] * refused / (1 - c)
+            rounds = [*path[:t], (0, a, r), *path[t:]]
             u = [0.0] * len(rounds)
             u[t] = 1 - 1e-12
             expected += (1 - c) / c * chance * (total(rounds, u) - base)
@@ -257,8 +175,8 @@ def sum_of_blocks(path, c):
 def test_worst_case_sums_are_exact_for_a_learner():
     """E[sum_t c_t R_B(t)] = E_pi[sum_t r_t] over T = 3 complete blocks."""
     truth = estimate = 0.0
-    for path, chance in histories(3):
-        truth += chance * sum(r for _, r in path)
+    for path, chance in online(spec_rule, 3, **ONE):
+        truth += chance * sum(r for _, _, r in path)
         estimate += chance * sum_of_blocks(path, 0.25)
     assert abs(truth - 1.7505) < 1e-14
     assert abs(estimate - truth) < 1e-14
@@ -270,10 +188,10 @@ def expected_sum(level, n_rounds, history=(), ratios=(), c=1.0):
     E[R_B] = V(history) / P(accept) by Wald's identity; what the next blocks give
     depends on how often each ratio was seen. Also returns the mass of these blocks.
     """
-    pi, mu = spec_rule([(0, *row) for row in history], 0), ONE["mu"]
-    accept = [min(1.0, c * pi[a] / mu[a]) for a in (0, 1)]
-    refuse = [mu[a] * (1 - accept[a]) for a in (0, 1)]
-    total = c * np.dot(pi, ONE["q"]) / sum(mu[a] * accept[a] for a in (0, 1))
+    pi = spec_rule(history, 0)
+    accept = [min(1.0, c * pi[a] / MU_1[a]) for a in (0, 1)]
+    refuse = [MU_1[a] * (1 - accept[a]) for a in (0, 1)]
+    total = c * np.dot(pi, CLICKS) / np.dot(MU_1, accept)
     if len(history) + 1 == n_rounds:
         return total, 1.0
     mass = 0.0
@@ -282,19 +200,14 @@ def expected_sum(level, n_rounds, history=(), ratios=(), c=1.0):
         if m0 + m1 > 60 or rejected < 1e-13:
             continue
         for a, r in product((0, 1), repeat=2):
-            chance = rejected * mu[a] * accept[a] * chance_in_one(a, r)
+            chance = rejected * MU_1[a] * accept[a] * chance_of(0, a, r, **ONE)
             seen = Counter(dict(ratios))
-            seen[mu[0] / pi[0]] += m0 + (a == 0)
-            seen[mu[1] / pi[1]] += m1 + (a == 1)
+            seen[MU_1[0] / pi[0]] += m0 + (a == 0)
+            seen[MU_1[1] / pi[1]] += m1 + (a == 1)
             sample = list(seen.elements())
             wanted = float(np.quantile(sample, level, method="inverted_cdf"))
-            rest, inner = expected_sum(
-                level,
-                n_rounds,
-                (*history, (a, r)),
-                tuple(sorted(seen.items())),
-                min(1.0, wanted),
-            )
+            known = (*history, (0, a, r)), tuple(sorted(seen.items())), min(1.0, wanted)
+            rest, inner = expected_sum(level, n_rounds, *known)
             total += chance * rest
             mass += chance * inner
     return total, mass
@@ -306,15 +219,89 @@ def test_a_large_quantile_is_visibly_biased_for_a_learner(global_random_seed):
     assert abs(mass - 1) < 1e-9
     assert abs(estimate - 2.2089211888) < 1e-8
     rng = np.random.RandomState(global_random_seed)
-    n_logs, length = 800, 60
     sums = []
-    for _ in range(n_logs):
-        a = (rng.random_sample(length) < ONE["mu"][1]).astype(int)
-        r = (rng.random_sample(length) < np.take(ONE["q"], a)).astype(int)
-        logs = one_context(list(zip(a, r, strict=True)), ONE["mu"])
+    for _ in range(800):
+        a = (rng.random_sample(60) < MU_1[1]).astype(int)
+        r = (rng.random_sample(60) < np.take(CLICKS, a)).astype(int)
+        logs = logs_of(np.column_stack([np.zeros(60, int), a, r]), ONE_MU)
         evaluator = DRns(q=0.5, horizon=3, reward_model=0.5, normalize=False)
-        u = rng.random_sample(length)
+        u = rng.random_sample(60)
         result = result_of(evaluator, RulePolicy(spec_rule), logs, u)
         sums.append(3 * result.trajectory_values[0])
-    error = np.std(sums, ddof=1) / np.sqrt(n_logs)
-    assert abs(np.mean(sums) - estimate) < 4 * error
+    assert abs(np.mean(sums) - estimate) < 4 * np.std(sums, ddof=1) / np.sqrt(800)
+
+
+def weighted_rule(history, x):
+    """.8 on the arm with the larger weighted (sum + 1) / (pulls + 2)."""
+    if not history:
+        return [0.5, 0.5]
+    pulls, sums = [0.0, 0.0], [0.0, 0.0]
+    for _, a, r, weight in history:
+        pulls[a] += weight
+        sums[a] += weight * r
+    scores = [(sums[a] + 1) / (pulls[a] + 2) for a in (0, 1)]
+    return [0.8, 0.2] if scores[0] >= scores[1] else [0.2, 0.8]
+
+
+class WeightedRulePolicy(RulePolicy):
+    """A rule that is told how often a round counts."""
+
+    takes_weight = True
+
+    def update(self, X, action, reward, proba, weight=1.0):
+        self.history.append((None, action, reward, weight))
+        return True
+
+
+@pytest.mark.parametrize(("level", "ask"), [(0.5, "blocks"), (1.0, "rows")])
+def test_weighted_sums_over_accepted_rounds_have_the_right_expectation(level, ask):
+    """Over all logs of three rounds, for a policy that learns from the weights.
+
+    E[sum w f(a, r)] = E[sum c E_pi f], and with V(h) for f, E[R - sum w V(h)] = 0. Both
+    fail where an accepted round counts once.
+    """
+    policy, pis = WeightedRulePolicy(weighted_rule, ask=ask), (0.2, 0.5, 0.8)
+    levels = {1.0, *(p / pi for p in MU_1 for pi in pis)}
+    later = {min(1.0, c) * pi / p for c in levels for pi in pis for p in MU_1}
+    rows = [
+        outcomes(ONE_MU, lambda x, a, thresholds=thresholds: thresholds, **ONE)
+        for thresholds in ([0.5 / p for p in MU_1], later)
+    ]
+    sums, expected = Counter(), Counter()
+    f = {"mass": (1, 1), "arm 1": (0, 1), "reward": CLICKS}
+    for rounds in product(*rows):
+        for a, r, last in product((0, 1), (0, 1), (0.0, 1 - 1e-12)):
+            # of the last round only the chance to be accepted matters
+            chance = np.prod([c for _, c in rounds])
+            chance *= MU_1[a] * chance_of(0, a, r, **ONE)
+            played = [row[:3] for row, _ in rounds] + [(0, a, r)]
+            u = [row[3] for row, _ in rounds] + [last]
+            setting = {"q": level, "normalize": "pooled", "excess": "weight"}
+            evaluator = DRns(reward_model=np.tile(MODEL, (3, 1)), **setting)
+            result = result_of(evaluator, policy, logs_of(played, ONE_MU), u)
+            history = result.learned_policy.history
+            c, accepted = result.acceptance_ratios, result.accepted.tolist()
+            before = np.searchsorted(accepted, range(3))
+            acted = [weighted_rule(history[:k], None) for k in before]
+            accept = min(1.0, c[2] * acted[2][a] / MU_1[a])
+            chance *= accept if last == 0.0 else 1 - accept
+            if chance == 0:
+                continue
+            for (_, arm, reward, weight), k in zip(history, accepted, strict=True):
+                assert weight == max(1.0, c[k] * acted[k][arm] / MU_1[arm])
+                sums["mass"] += chance * weight
+                sums["arm 1"] += chance * weight * arm
+                sums["reward"] += chance * weight * reward
+                sums["once: arm 1"] += chance * arm
+            for name, values in f.items():
+                expected[name] += chance * np.dot(c, np.array(acted) @ values)
+            values = np.array([np.dot(acted[k], CLICKS) for k in accepted])
+            total = result.value * c.sum()
+            told = [row[3] for row in history]
+            sums["R - V"] += chance * (total - np.dot(told, values))
+            sums["once: R - V"] += chance * (total - values.sum())
+    for name in f:
+        assert abs(sums[name] - expected[name]) < 1e-13
+    assert abs(sums["R - V"]) < 1e-13
+    assert abs(sums["once: arm 1"] - expected["arm 1"]) > 0.02
+    assert sums["once: R - V"] > 0.05

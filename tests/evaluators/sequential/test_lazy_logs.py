@@ -3,10 +3,10 @@
 """The usual calls, on files that are read part by part."""
 
 import pickle
+import re
 import tracemalloc
 import warnings
 from copy import deepcopy
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,6 +35,7 @@ from skope_ope.evaluators import repeated_runs
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
 from skope_ope.logs import HashKFold
 from tests._quiet import quiet
+from tests.evaluators.sequential._worlds import written
 
 pytestmark = pytest.mark.frames
 N = 900
@@ -53,46 +54,10 @@ def lazy(logs, tmp_path):
     return written(logs, tmp_path, (0, 250, 251, 700, N))
 
 
-def written(logs, folder, bounds, **about):
-    """Write the rounds of several files, and scan these."""
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    context = [f"x{j}" for j in range(logs.n_features)]
-    columns = dict(zip(context, np.asarray(logs.context).T, strict=True))
-    columns |= {"a": logs.action, "r": logs.reward, "p": logs.propensity}
-    for name, values in logs.columns.items():
-        columns[name] = list(values)
-    for name, role in (("t", "timestamp"), ("g", "group"), ("w", "sample_weight")):
-        if getattr(logs, role) is not None:
-            columns[name], about[role] = getattr(logs, role), name
-    for number, (low, high) in enumerate(pairwise(bounds)):
-        table = pa.table({name: values[low:high] for name, values in columns.items()})
-        parquet.write_table(table, folder / f"part{number}.parquet", row_group_size=200)
-    return scan_logs(
-        folder,
-        action="a",
-        reward="r",
-        propensity="p",
-        context=context,
-        columns=list(logs.columns) or None,
-        actions=logs.actions,
-        **about,
-    )
-
-
 FIELDS = (
-    "value",
-    "standard_error",
-    "degrees_of_freedom",
-    "effective_sample_size",
-    "trajectory_values",
-    "trajectory_shares",
-    "part_values",
-    "bias_mass",
-    "reward_bounds",
-    "accepted",
-    "trajectory_stops",
-    "n_violations",
+    *("value", "standard_error", "degrees_of_freedom", "effective_sample_size"),
+    *("trajectory_values", "trajectory_shares", "trajectory_stops", "part_values"),
+    *("bias_mass", "reward_bounds", "accepted", "n_violations"),
 )
 
 
@@ -112,17 +77,22 @@ def assert_same(found, expected):
     assert [str(one) for one in found.warnings] == [str(o) for o in expected.warnings]
 
 
+def quietly(call, *given, **named):
+    """Call in silence."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        return call(*given, **named)
+
+
 def values_of(evaluator, policy, lazy, logs):
     """What files and memory give, in silence."""
     return [quiet(clone(evaluator).fit(one), policy) for one in (lazy, logs)]
 
 
-def uniform_logs(n=600, seed=0, **given):
+def uniform_logs(n=600):
     """Rounds of a uniform logger, with a policy as a column."""
-    logs = make_bandit_logs(n, logging_temperature=np.inf, random_state=seed)
-    for name, value in given.items():
-        logs = logs.replace(**{name: value})
-    pi = np.random.default_rng(seed).dirichlet(np.full(logs.n_actions, 0.5), n)
+    logs = make_bandit_logs(n, logging_temperature=np.inf, random_state=0)
+    pi = np.random.default_rng(0).dirichlet(np.full(logs.n_actions, 0.5), n)
     return logs.with_columns(pi=pi)
 
 
@@ -153,20 +123,15 @@ def test_groups_over_several_files(evaluator, tmp_path):
         pi=rng.dirichlet(np.full(4, 0.5), 250), q_hat=rng.random((250, 4))
     )
     lazy = written(logs, tmp_path, (0, 60, 61, 170, 250))
-    mine, other = (clone(evaluator).set_params(random_state=0) for _ in range(2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        found = mine.fit(lazy).evaluate("pi")
-        assert_same(found, quiet(other.fit(logs), "pi"))
+    evaluator = clone(evaluator).set_params(random_state=0)
+    assert_same(*values_of(evaluator, "pi", lazy, logs))
 
 
 def test_gains_that_are_not_known_say_what_to_do(lazy):
     policies = {"fixed": "pi", "learns": EpsilonGreedy()}
     walks = {"d": DRns(cv=HashKFold(3)), "rs": RejectionSampling(cmax=0.1)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        table = evaluate(policies, lazy, evaluators=walks)
-        sums = evaluate("pi", lazy, evaluators=["IPS"])["IPS"]
+    table = quietly(evaluate, policies, lazy, evaluators=walks)
+    sums = quietly(evaluate, "pi", lazy, evaluators=["IPS"])["IPS"]
     assert "do not learn while they act" in table.reason
     for name in walks:
         for one, other in [("fixed", "learns"), ("learns", "fixed")]:
@@ -174,9 +139,7 @@ def test_gains_that_are_not_known_say_what_to_do(lazy):
                 table[one, name] - table[other, name]
     with pytest.raises(ValueError, match="gain of IPS over DRns is not known"):
         sums - table["fixed", "d"]
-
-
-def test_weights_beside_lazy_logs_are_refused(lazy):
+    # weights beside lazy logs
     weight = np.ones(N)
     with pytest.raises(TypeError, match="sample_weight='weight'"):
         evaluate("pi", lazy, evaluators=["DRns"], sample_weight=weight)
@@ -186,38 +149,25 @@ def test_weights_beside_lazy_logs_are_refused(lazy):
             ask("pi", sample_weight=weight)
 
 
-def test_a_missing_model_is_told_all_columns(lazy):
-    with pytest.raises(ValueError, match=r"they have \['pi', 'q_hat'\]"):
-        evaluate("pi", lazy, evaluators={"d": DRns(reward_model="none")})
-
-
 @pytest.mark.few_cases(1)
 @pytest.mark.parametrize("state", [0, None, "instance"])
 def test_fit_evaluate_and_score(state, logs, lazy):
     """The uniform numbers are those of the fit, whatever their seed."""
     for evaluator in EVALUATORS.values():
         mine, other = (deepcopy(evaluator) for _ in range(2))
-        if state == "instance":
-            for one in (mine, other):
-                one.set_params(random_state=np.random.RandomState(3))
-        else:
-            mine.set_params(random_state=state)
-            other.set_params(random_state=state)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OPEWarning)
-            mine.fit(lazy)
-            found = mine.evaluate("pi")
-            if evaluator is EVALUATORS["rs"]:
-                assert mine.score("pi") == found.value
+        for one in (mine, other):
+            seed = np.random.RandomState(3) if state == "instance" else state
+            one.set_params(random_state=seed)
+        found = quietly(lambda mine=mine: mine.fit(lazy).evaluate("pi"))
+        if evaluator is EVALUATORS["rs"]:
+            assert quietly(mine.score, "pi") == found.value
         if state is not None:
             other.fit(logs)
             assert mine.seed_ == other.seed_
             assert_same(found, quiet(other, "pi"))
     memory = RejectionSampling(cmax=0.1, random_state=0).fit(logs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        again = memory.evaluate("pi", lazy)  # other logs than those of fit
-        assert_same(again, memory.evaluate("pi", logs[:]))
+    # other logs than those of fit
+    assert_same(*(quiet(memory, "pi", one) for one in (lazy, logs[:])))
 
 
 def test_a_model_of_later_rounds_of_a_learner(logs, tmp_path, global_random_seed):
@@ -237,12 +187,6 @@ def test_a_model_of_later_rounds_of_a_learner(logs, tmp_path, global_random_seed
         assert len(texts) == warned
 
 
-def test_rounds_before_are_not_at_hand(logs, lazy):
-    evaluator = DRns(cv=TimeSeriesSplit()).fit(lazy)
-    with pytest.raises(ValueError, match="fitted on lazy logs"):
-        evaluator.evaluate("pi", logs)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("how", ["segments", "subsamples"])
 def test_repeated_runs(how, logs, lazy):
@@ -253,10 +197,10 @@ def test_repeated_runs(how, logs, lazy):
     ):
         for policy in ("pi", LinUCB()):
             about = {"n_runs": 4, "how": how, "random_state": 0}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", OPEWarning)
-                found = repeated_runs(evaluator, policy, lazy, **about)
-                expected = repeated_runs(evaluator, policy, logs, **about)
+            found, expected = (
+                quietly(repeated_runs, evaluator, policy, one, **about)
+                for one in (lazy, logs)
+            )
             np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
             np.testing.assert_array_equal(found.n_accepted, expected.n_accepted)
     if how == "segments":
@@ -296,58 +240,32 @@ def test_errors_name_file_and_row_group(logs, lazy, tmp_path):
         quiet(fitted, "pi")
 
 
-def test_time_that_runs_backwards_between_files(logs, tmp_path):
-    time = np.arange(N)
-    time[400:] -= 10
-    timed = logs.replace(timestamp=time)
-    lazy = written(timed, tmp_path, (0, 400, N))
-    found, expected = values_of(EVALUATORS["rs"], "pi", lazy, timed)
-    assert "timestamp decreases at row 400" in str(found.warnings[0])
-    assert str(found.warnings[0]) == str(expected.warnings[0])
-    assert isinstance(lazy.partitions[0].read(), BanditLogs)
-
-
 def test_what_was_learned_from_files(tmp_path):
     logs = uniform_logs()
     lazy = written(logs, tmp_path, (0, 250, 600))
-    parts = DRns(reward_model=0.5, horizon=9, n_splits=2, random_state=0)
     for evaluator in (
         Replay(random_state=0),
         Replay(horizon=10_000, random_state=0),
-        parts,
+        DRns(reward_model=0.5, horizon=9, n_splits=2, random_state=0),
     ):
         for policy in (LinUCB(), EpsilonGreedy()):
             found, expected = values_of(evaluator, policy, lazy, logs)
-            for one in (found, pickle.loads(pickle.dumps(found))):
-                np.testing.assert_allclose(
-                    one.learned_policy.predict_proba(logs.context),
-                    expected.learned_policy.predict_proba(logs.context),
-                    rtol=1e-9,
-                )
+            mine, other, again = (
+                one.learned_policy.predict_proba(logs.context)
+                for one in (found, expected, pickle.loads(pickle.dumps(found)))
+            )
+            np.testing.assert_allclose([mine, again], [other, other], rtol=1e-9)
 
 
-def test_bounds_running_values_and_differences_of_files(tmp_path):
+def test_bounds_and_running_values_of_files(tmp_path):
     logs = uniform_logs(3000)
     lazy = written(logs, tmp_path, (0, 2500, 3000))
     bound = {"n_actions": logs.n_actions, "value_bound": 1.0, "delta": 0.5}
     found, expected = values_of(Replay(random_state=0), "pi", lazy, logs)
     assert found.deviation_bound(**bound) == expected.deviation_bound(**bound)
-    found, expected = values_of(Replay(horizon=5, random_state=0), "pi", lazy, logs)
-    both = found.running_values(), expected.running_values()
-    for one, other in zip(*both, strict=True):
+    values = values_of(Replay(horizon=5, random_state=0), "pi", lazy, logs)
+    for one, other in zip(*(v.running_values() for v in values), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
-    (tmp_path / "short").mkdir()
-    logs = logs[:400]
-    lazy = written(logs, tmp_path / "short", (0, 150, 400))
-    policies = {"a": EpsilonGreedy(), "b": UCB1()}
-    parts = {"d": DRns(reward_model=0.5, horizon=5, n_splits=6, random_state=0)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        tables = [evaluate(policies, one, evaluators=parts) for one in (lazy, logs)]
-    gain, expected = (table["a", "d"] - table["b", "d"] for table in tables)
-    np.testing.assert_allclose(gain.value, expected.value, rtol=1e-10)
-    np.testing.assert_allclose(gain.standard_error, expected.standard_error, rtol=1e-10)
-    assert gain.degrees_of_freedom == expected.degrees_of_freedom == 5
 
 
 def test_rewards_far_from_zero(tmp_path):
@@ -364,28 +282,36 @@ def test_rewards_far_from_zero(tmp_path):
         np.testing.assert_allclose(found.standard_error, error, rtol=1e-9)
 
 
-def test_a_weight_beyond_floats(logs, tmp_path):
-    p = logs.propensity.copy()
+def test_warnings_of_single_rounds(logs, tmp_path):
+    """Weights beyond floats, times that run backwards, rounds learned from."""
+    time, p = np.arange(N), logs.propensity.copy()
+    time[400:] -= 10
     p[400] = 1e-80
-    logs = logs.replace(propensity=p)
-    lazy = written(logs, tmp_path, (0, 300, N))
-    evaluator = DRns(reward_model=0.5, random_state=0)
-    found, expected = values_of(evaluator, "pi", lazy, logs)
-    assert np.isnan(found.standard_error)
-    texts = [
-        [str(one) for one in value.warnings if "too large for a float" in str(one)]
-        for value in (found, expected)
-    ]
-    assert texts[0] == texts[1]
-    assert "Row 400" in texts[0][0]
-
-
-def test_a_policy_that_learned_from_some_of_the_rounds(logs, lazy):
     policy = ClassifierPolicy(LogisticRegression()).fit(logs[:150])
-    evaluator = RejectionSampling(cmax=0.1, random_state=0)
-    found, expected = values_of(evaluator, policy, lazy, logs)
-    assert "learned from 16.7% of these rounds" in str(found.warnings[0])
-    assert str(found.warnings[0]) == str(expected.warnings[0])
+    drns = DRns(reward_model=0.5, random_state=0)
+    rejection = RejectionSampling(cmax=0.1, random_state=0)
+    for evaluator, one, rounds, match in (
+        (
+            drns,
+            "pi",
+            logs.replace(propensity=p, logging_proba=None),
+            "Row 400 .*too large for a float",
+        ),
+        (
+            rejection,
+            "pi",
+            logs.replace(timestamp=time),
+            "timestamp decreases at row 400",
+        ),
+        (rejection, policy, logs, "learned from 16.7% of these rounds"),
+    ):
+        lazy = written(rounds, tmp_path, (0, 400, N))
+        told = [
+            [text for text in map(str, value.warnings) if re.search(match, text)]
+            for value in values_of(evaluator, one, lazy, rounds)
+        ]
+        assert len(told[0]) == 1 and told[0] == told[1]
+        assert isinstance(lazy.partitions[0].read(), BanditLogs)
 
 
 def test_what_is_dropped_says_so(tmp_path):
@@ -401,23 +327,24 @@ def test_what_is_dropped_says_so(tmp_path):
         found.running_values()
 
 
-REFUSED = [
-    (Replay(), "pi", ValueError, r"Replay needs a uniform logger"),
-    (RejectionSampling(), np.full((N, 3), 1 / 3), TypeError, "is an array"),
-    (DRns(reward_model=0.5, n_splits=901), "pi", ValueError, "n_splits=901 parts"),
-    (
-        RejectionSampling(cmax="target"),
-        UCB1(),
-        ValueError,
-        "cmax='target' needs the policy's",
-    ),
-]
-
-
-@pytest.mark.parametrize(("evaluator", "policy", "error", "message"), REFUSED)
-def test_refusals(evaluator, policy, error, message, lazy):
-    with pytest.raises(error, match=message):
-        evaluator.fit(lazy).evaluate(policy)
+def test_refusals(logs, lazy):
+    lately, target = DRns(cv=TimeSeriesSplit()), RejectionSampling(cmax="target")
+    for evaluator, given, error, message in (
+        (Replay(), ["pi"], ValueError, r"Replay needs a uniform logger"),
+        (RejectionSampling(), [np.full((N, 3), 1 / 3)], TypeError, "is an array"),
+        (
+            DRns(reward_model=0.5, n_splits=901),
+            ["pi"],
+            ValueError,
+            "n_splits=901 parts",
+        ),
+        (target, [UCB1()], ValueError, "cmax='target' needs the policy's"),
+        (lately, ["pi", logs], ValueError, "fitted on lazy logs"),
+    ):
+        with pytest.raises(error, match=message):
+            evaluator.fit(lazy).evaluate(*given)
+    with pytest.raises(ValueError, match=r"they have \['pi', 'q_hat'\]"):
+        evaluate("pi", lazy, evaluators={"d": DRns(reward_model="none")})
 
 
 def test_refusals_of_some_logs(logs, tmp_path):
@@ -446,7 +373,7 @@ def test_a_long_walk_holds_few_rounds(tmp_path):
             file.write_table(table)
     roles = {"action": "a", "reward": "r", "context": names, "actions": [0, 1]}
     lazy = scan_logs(path, **roles, propensity=0.5)
-    policy = FunctionPolicy(half_of).fit(lazy)
+    policy = FunctionPolicy(lambda X: np.full((len(X), 2), 0.5)).fit(lazy)
     tracemalloc.start()
     try:
         value = evaluate(policy, lazy, evaluators=["Replay"], random_state=0)["Replay"]
@@ -455,7 +382,3 @@ def test_a_long_walk_holds_few_rounds(tmp_path):
         tracemalloc.stop()
     assert value.n_rounds == 400_000
     assert peak < 20e6
-
-
-def half_of(X):
-    return np.full((len(X), 2), 0.5)

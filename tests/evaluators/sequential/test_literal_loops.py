@@ -20,39 +20,46 @@ def world(rng, n_rounds=None):
     """Random logs with ties among the propensities, and a random model."""
     n = int(rng.integers(1, 150)) if n_rounds is None else n_rounds
     n_actions = int(rng.integers(2, 5))
-    logs = BanditLogs(
-        rng.normal(size=(n, 2)),
-        rng.integers(0, n_actions, n),
-        rng.integers(0, 2, n).astype(float),
-        rng.choice([0.1, 0.2, 0.5, 0.8, 1.0], n),
-        actions=np.arange(n_actions),
-    )
+    context, action = rng.normal(size=(n, 2)), rng.integers(0, n_actions, n)
+    reward, p = rng.integers(0, 2, n) * 1.0, rng.choice([0.1, 0.2, 0.5, 0.8, 1.0], n)
+    logs = BanditLogs(context, action, reward, p, actions=np.arange(n_actions))
     return logs, rng.random((n, n_actions))
 
 
 def lists(logs):
-    return (
-        logs.context[:, 0].tolist(),
-        logs.action_index.tolist(),
-        logs.reward.tolist(),
-    )
+    return [
+        one.tolist() for one in (logs.context[:, 0], logs.action_index, logs.reward)
+    ]
 
 
 def assert_equals_loop(result, expected, n_rounds):
     assert result.accepted.tolist() == expected.accepted
     np.testing.assert_allclose(result.value, expected.value, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(
-        result.trajectory_values, expected.values, rtol=0, atol=1e-12
-    )
+    found = result.trajectory_values
+    np.testing.assert_allclose(found, expected.values, rtol=0, atol=1e-12)
     if np.isfinite(result.value):
         assert abs(result.round_values.mean() - result.value) < 1e-12
     assert len(result.round_values) == len(result.acceptance_ratios) == n_rounds
 
 
-def rule_of(kind, n_actions):
-    if kind == "contextual":
-        return contextual_rule(n_actions)
-    return greedy_rule(n_actions, 0.3 if kind == "stochastic" else 0.0)
+def setting_of(rng, q, draw):
+    """A setting of DR-ns, for the draws 0 to 7 with all of its values."""
+    cmax = float(rng.choice([1.0, 0.5, 0.1, 3.0]))
+    return {
+        "q": q,
+        "cmax": cmax,
+        "horizon": [None, 3][draw % 2],
+        "normalize": [True, "pooled"][draw // 2 % 2],
+        "c_init": [None, cmax / 4][draw // 4 % 2],
+    }
+
+
+def drns(target, x, logs, q_hat, u, **setting):
+    """The loop of DR-ns."""
+    a, r, p = (
+        one.tolist() for one in (logs.action_index, logs.reward, logs.propensity)
+    )
+    return loops.drns(target, x, a, r, p, q_hat.tolist(), u.tolist(), **setting)
 
 
 @pytest.mark.few_cases
@@ -66,34 +73,22 @@ def test_drns_of_a_learner(q, kind, ask, global_random_seed):
     # of the eight settings below every other one: each meets all q, kinds and asks
     for draw in range((LEVELS.index(q) + ASKS.index(ask)) % 2, 8, 2):
         logs, q_hat = world(rng)
-        rule = rule_of(kind, logs.n_actions)
-        every = 1 + 2 * (draw % 2)
-        setting = {
-            "q": q,
-            "cmax": float(rng.choice([1.0, 0.5, 0.1, 3.0])),
-            "horizon": [None, 3][draw // 2 % 2],
-            "normalize": [True, "pooled"][draw // 4],
-        }
-        setting["c_init"] = [None, setting["cmax"] / 4][draw % 2]
+        rule = greedy_rule(logs.n_actions, 0.0 if kind == "greedy" else 0.3)
+        if kind == "contextual":
+            rule = contextual_rule(logs.n_actions)
+        every, setting = 1 + draw // 4 % 2 * 2, setting_of(rng, q, draw)
         evaluator = DRns(reward_model=q_hat, random_state=draw, **setting).fit(logs)
         result = quiet(evaluator, RulePolicy(rule, every=every, ask=ask))
-        expected = loops.drns(
-            as_target(rule, every),
-            *lists(logs),
-            logs.propensity.tolist(),
-            q_hat.tolist(),
-            evaluator.uniforms_.tolist(),
-            **setting,
-        )
+        x, target = logs.context[:, 0].tolist(), as_target(rule, every)
+        expected = drns(target, x, logs, q_hat, evaluator.uniforms_, **setting)
         assert_equals_loop(result, expected, len(logs))
         np.testing.assert_array_equal(result.acceptance_ratios, expected.c)
         weighted = np.array(expected.c) * expected.pi / logs.propensity
         assert result.n_violations == np.sum(weighted > 1 + 1e-9)
         last = result.learned_policy
         if setting["horizon"] is None:
-            assert [row[1:] for row in last.history] == [
-                row[1:] for row in expected.history
-            ]
+            mine, other = last.history, expected.history
+            assert [row[1:] for row in mine] == [row[1:] for row in other]
         else:
             assert len(last.history) == (3 if expected.values else len(last.history))
 
@@ -102,27 +97,18 @@ def test_drns_of_a_learner(q, kind, ask, global_random_seed):
 @pytest.mark.parametrize("q", LEVELS)
 def test_drns_of_a_stationary_policy(q, global_random_seed):
     rng = np.random.default_rng([global_random_seed, int(100 * q)])
-    for draw in range(20):
+    for draw in range(16):
         logs, q_hat = world(rng)
         pi = rng.dirichlet(np.full(logs.n_actions, 0.3), len(logs))
         pi[rng.random(len(logs)) < 0.3] = np.eye(logs.n_actions)[0]  # ties, zeros
-        setting = {
-            "q": q,
-            "cmax": float(rng.choice([1.0, 0.5, 0.1, 3.0])),
-            "horizon": [None, 3][draw % 2],
-            "normalize": [True, "pooled"][draw // 2 % 2],
-        }
-        setting["c_init"] = [None, setting["cmax"] / 4][draw // 4 % 2]
+        setting = setting_of(rng, q, draw)
         evaluator = DRns(reward_model=q_hat, random_state=draw, **setting).fit(logs)
-        expected = loops.drns(
-            lambda history, row, pi=pi: pi[row].tolist(),
-            range(len(logs)),
-            *lists(logs)[1:],
-            logs.propensity.tolist(),
-            q_hat.tolist(),
-            evaluator.uniforms_.tolist(),
-            **setting,
-        )
+
+        def target(history, row, pi=pi):
+            return pi[row].tolist()
+
+        u = evaluator.uniforms_
+        expected = drns(target, range(len(logs)), logs, q_hat, u, **setting)
         result = quiet(evaluator, pi)
         assert_equals_loop(result, expected, len(logs))
         np.testing.assert_array_equal(result.acceptance_ratios, expected.c)
@@ -146,20 +132,16 @@ def test_replay_and_rejection_sampling_of_a_learner(ask, global_random_seed):
 
         p = logs.propensity.tolist()
         for cmax, c in ((None, min(p)), (0.15, 0.15), (1.0, 1.0)):
-            evaluator = RejectionSampling(
-                cmax=cmax, horizon=horizon, random_state=draw
-            ).fit(logs)
-            expected = loops.rejection_sampling(
-                rule, x, a, r, p, u, c=c, horizon=horizon
-            )
+            setting = {"cmax": cmax, "horizon": horizon, "random_state": draw}
+            evaluator = RejectionSampling(**setting).fit(logs)
+            about = {"c": c, "horizon": horizon}
+            expected = loops.rejection_sampling(rule, x, a, r, p, u, **about)
             assert_equals_loop(quiet(evaluator, policy), expected, len(logs))
 
-        c = min(p)
         setting = {"acceptance": "worst_case", "horizon": horizon}
         evaluator = DRns(reward_model=q_hat, random_state=draw, **setting).fit(logs)
-        expected = loops.drns(
-            rule, x, a, r, p, q_hat.tolist(), u, fixed=c, horizon=horizon
-        )
+        about = {"fixed": min(p), "horizon": horizon}
+        expected = drns(rule, x, logs, q_hat, evaluator.uniforms_, **about)
         assert_equals_loop(quiet(evaluator, policy), expected, len(logs))
 
 
@@ -196,18 +178,12 @@ def test_levels_of_a_level_hit_the_value_and_not_the_next():
 def test_offered_actions_vary(ask, global_random_seed):
     rng = np.random.default_rng(global_random_seed)
     n, n_actions = 120, 4
-    available = rng.random((n, n_actions)) < 0.6
-    action = rng.integers(0, n_actions, n)
+    available, action = rng.random((n, n_actions)) < 0.6, rng.integers(0, n_actions, n)
     available[np.arange(n), action] = True
     offered = available.sum(axis=1)
-    logs = BanditLogs(
-        rng.normal(size=(n, 1)),
-        action,
-        rng.integers(0, 2, n).astype(float),
-        1 / offered,
-        available=available,
-        actions=np.arange(n_actions),
-    )
+    reward = rng.integers(0, 2, n).astype(float)
+    rounds = rng.normal(size=(n, 1)), action, reward, 1 / offered
+    logs = BanditLogs(*rounds, available=available, actions=np.arange(n_actions))
     rule = greedy_rule(n_actions)
     row = iter(range(n))
 
@@ -216,10 +192,8 @@ def test_offered_actions_vary(ask, global_random_seed):
         pi = [(p + 1e-3) * on for p, on in zip(rule(history, x), mask, strict=True)]
         return [p / sum(pi) for p in pi]
 
-    evaluator = Replay(random_state=0).fit(logs)
-    expected = loops.replay(
-        restricted, *lists(logs), evaluator.uniforms_, offered=offered.tolist()
-    )
+    evaluator, told = Replay(random_state=0).fit(logs), {"offered": offered.tolist()}
+    expected = loops.replay(restricted, *lists(logs), evaluator.uniforms_, **told)
     result = quiet(evaluator, RulePolicy(rule, ask=ask))
     assert_equals_loop(result, expected, n)
 
@@ -239,10 +213,8 @@ def test_rejected_rows_never_touch_the_policy():
             (logs.context[k, 0], logs.action_index[k], logs.reward[k]) for k in rows
         ]
         # the policy is told its own probability, not the logger's
-        chances = [
-            rule(learned.history[:t], None)[logs.action_index[k]]
-            for t, k in enumerate(rows)
-        ]
+        proba = [rule(learned.history[:t], None) for t in range(len(rows))]
+        chances = [pi[logs.action_index[k]] for pi, k in zip(proba, rows, strict=True)]
         assert learned.told == chances
         assert not hasattr(policy, "history")  # the user's own was never touched
         again = quiet(evaluator, policy)
@@ -253,9 +225,8 @@ def test_rejected_rows_never_touch_the_policy():
 def test_other_logs_have_uniform_numbers_of_their_own():
     rng = np.random.default_rng(7)
     logs, _ = world(rng, 200)
-    other = BanditLogs(
-        logs.context, logs.action, logs.reward, logs.propensity, actions=logs.actions
-    )
+    rounds = logs.context, logs.action, logs.reward, logs.propensity
+    other = BanditLogs(*rounds, actions=logs.actions)
     policy = RulePolicy(greedy_rule(logs.n_actions))
     fitted = RejectionSampling(random_state=0).fit(logs)
     first, second = (quiet(fitted, policy, other) for _ in range(2))
@@ -263,13 +234,8 @@ def test_other_logs_have_uniform_numbers_of_their_own():
     own = quiet(fitted, policy)
     assert own.accepted.tolist() != first.accepted.tolist()
     u = np.random.RandomState(fitted.seed_).random_sample(len(other)).tolist()
-    expected = loops.rejection_sampling(
-        policy.rule,
-        *lists(other),
-        other.propensity.tolist(),
-        u,
-        c=other.propensity.min(),
-    )
+    asked, p = (policy.rule, *lists(other)), other.propensity.tolist()
+    expected = loops.rejection_sampling(*asked, p, u, c=min(p))
     assert first.accepted.tolist() == expected.accepted
 
 
@@ -283,28 +249,11 @@ class Ragged(RulePolicy):
         return np.tile(self.action_row(), (len(X), 1))
 
 
-class Leaking(RulePolicy):
+class Leaking(Ragged):
     """Gives probabilities that do not sum to one after an update."""
 
     def action_row(self):
-        row = [0.0] * len(self.classes_)
-        row[0] = 0.9 if self.history else 1.0
-        return row
-
-    def _proba(self, X, available):
-        return np.tile(self.action_row(), (len(X), 1))
-
-
-@pytest.mark.parametrize("ask", ["blocks", "rows"])
-@pytest.mark.parametrize(
-    ("kind", "match"),
-    [(Ragged, "must not change its set of actions"), (Leaking, r"policy.*row \d+")],
-)
-def test_policies_that_break_the_contract(kind, match, ask):
-    logs = BanditLogs(np.zeros((8, 1)), [1, 0, 0, 1] * 2, np.ones(8), np.full(8, 0.5))
-    evaluator = DRns(random_state=0).fit(logs)
-    with pytest.raises(ValueError, match=match):
-        quiet(evaluator, kind(None, ask=ask))
+        return [0.9 if self.history else 1.0] + [0.0] * (len(self.classes_) - 1)
 
 
 class Forgetful(RulePolicy):
@@ -314,24 +263,56 @@ class Forgetful(RulePolicy):
         super().update(X, action, reward, proba)
 
 
-@pytest.mark.parametrize("ask", ["blocks", "rows"])
-def test_update_must_answer(ask):
+class Lists(RulePolicy):
+    """Gives a list of lists."""
+
+    def predict_proba(self, X, available=None):
+        return [[0.5, 0.5]] * len(X)
+
+
+class Uneven(AdaptivePolicy):
+    """Gives rows of other lengths, from the start or after an update."""
+
+    context_free = True
+
+    def __init__(self, lengths):
+        self.lengths = lengths
+
+    def reset(self, logs):
+        super().reset(logs)
+        self.length_ = self.lengths[0]
+
+    def action_row(self):
+        return [1 / self.length_] * self.length_
+
+    def update(self, X, action, reward, proba):
+        self.length_ = self.lengths[1]
+        return True
+
+
+HALF = {"rule": lambda history, x: [0.5, 0.5]}
+UPDATE = r"Forgetful\.update returned None; it must"
+
+
+@pytest.mark.parametrize(
+    ("policy", "error", "match"),
+    [
+        (Ragged(None), ValueError, "must not change its set of actions"),
+        (Ragged(None, ask="rows"), ValueError, "must not change its set of actions"),
+        (Leaking(None), ValueError, r"policy.*row \d+"),
+        (Leaking(None, ask="rows"), ValueError, r"policy.*row \d+"),
+        (Forgetful(**HALF), TypeError, UPDATE),
+        (Forgetful(**HALF, ask="rows"), TypeError, UPDATE),
+        (Lists(None), TypeError, r"as list, expected an array of shape \(8, 2"),
+        (Uneven((1, 1)), ValueError, r"shape \(1,\), expected \(2,\)"),
+        (Uneven((2, 1)), ValueError, r"shape \(1,\), expected \(2,\)"),
+        (Uneven((2, 3)), ValueError, r"shape \(3,\), expected \(2,\)"),
+    ],
+)
+def test_policies_that_break_the_contract(policy, error, match):
     logs = BanditLogs(np.zeros((8, 1)), [1, 0, 0, 1] * 2, np.ones(8), np.full(8, 0.5))
-    policy = Forgetful(lambda history, x: [0.5, 0.5], ask=ask)
-    with pytest.raises(TypeError, match=r"Forgetful\.update returned None; it must"):
+    with pytest.raises(error, match=match):
         quiet(DRns(random_state=0).fit(logs), policy)
-
-
-def test_probabilities_must_be_an_array():
-    class Lists(RulePolicy):
-        """Gives a list of lists."""
-
-        def predict_proba(self, X, available=None):
-            return [[0.5, 0.5]] * len(X)
-
-    logs = BanditLogs(np.zeros((4, 1)), [1, 0, 0, 1], np.ones(4), np.full(4, 0.5))
-    with pytest.raises(TypeError, match=r"as list, expected an array of shape \(4, 2"):
-        quiet(DRns(random_state=0).fit(logs), Lists(None))
 
 
 class Gambler(AdaptivePolicy):
@@ -373,41 +354,11 @@ def test_trajectories_draw_by_seeds_of_their_own(global_random_seed):
     assert result.learned_policy.chosen_ == own[-1]
 
 
-def test_starts_of_parts_have_seeds_of_their_own(global_random_seed):
-    evaluator = DRns(horizon=40, n_splits=40, random_state=0)
-    result = evaluator.fit(gamblers_logs()).evaluate(Gambler(global_random_seed))
+def test_parts_and_runs_draw_by_seeds_of_their_own(global_random_seed):
+    logs, policy = gamblers_logs(), Gambler(random_state=global_random_seed)
+    result = DRns(horizon=40, n_splits=40, random_state=0).fit(logs).evaluate(policy)
     assert result.part_values.min() < 0.2 and result.part_values.max() > 0.8
-
-
-def test_runs_draw_by_seeds_of_their_own(global_random_seed):
-    policy = Gambler(random_state=global_random_seed)
-    runs = repeated_runs(
-        RejectionSampling(), policy, gamblers_logs(), n_runs=40, random_state=0
-    )
+    runs = repeated_runs(RejectionSampling(), policy, logs, n_runs=40, random_state=0)
     assert set(runs.values) == {0.0, 1.0}
     assert policy.random_state == global_random_seed
     assert runs.values[0] == np.random.RandomState(global_random_seed).randint(2)
-
-
-@pytest.mark.parametrize("lengths", [(1, 1), (2, 1), (2, 3)])
-def test_rows_of_all_contexts_have_an_entry_per_action(lengths):
-    class Uneven(AdaptivePolicy):
-        """Gives a row of another length, from the start or after an update."""
-
-        context_free = True
-
-        def reset(self, logs):
-            super().reset(logs)
-            self.length_ = lengths[0]
-
-        def action_row(self):
-            return [1 / self.length_] * self.length_
-
-        def update(self, X, action, reward, proba):
-            self.length_ = lengths[1]
-            return True
-
-    logs = BanditLogs(np.zeros((8, 1)), [1, 0] * 4, np.ones(8), np.full(8, 0.5))
-    match = rf"shape \({max(lengths, key=lambda n: n != 2)},\), expected \(2,\)"
-    with pytest.raises(ValueError, match=match):
-        quiet(DRns(random_state=0).fit(logs), Uneven())

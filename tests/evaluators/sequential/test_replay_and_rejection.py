@@ -32,25 +32,21 @@ from tests._quiet import quiet
 from tests._worlds import uniform_logs
 
 
-def digits(text):
-    return np.array([int(c) for c in text])
+def digits_logs(x, a, r):
+    x, a, r = (np.array([int(c) for c in text]) for text in (x, a, r))
+    return BanditLogs(x[:, None].astype(float), a, r, actions=[0, 1])
 
 
-def test_learner_trace():
+def test_traces():
     """R10: the arm with the larger (sum + .5) / (n + 1), the other one where x = 0."""
-    x, a, r = digits("1011001011"), digits("0110011010"), digits("0110111001")
-    logs = BanditLogs(x[:, None].astype(float), a, r, actions=[0, 1])
+    logs = digits_logs("1011001011", "0110011010", "0110111001")
     result = quiet(Replay().fit(logs), RulePolicy(contrary_rule))
     assert (result.accepted + 1).tolist() == [1, 3, 5, 7, 8, 9]
     assert result.value == 3 / 6
     assert (result.acceptance_ratios == 1).all()
-
-
-def test_stationary_trace():
-    """S6: replay of h(x) = x accepts 4 rounds, all rewarded."""
-    x, a, r = digits("010110"), digits("011010"), digits("110011")
-    logs = BanditLogs(x[:, None].astype(float), a, r, actions=[0, 1])
-    result = quiet(Replay().fit(logs), np.eye(2)[x])
+    # S6: replay of h(x) = x accepts 4 rounds, all rewarded
+    logs = digits_logs("010110", "011010", "110011")
+    result = quiet(Replay().fit(logs), np.eye(2)[logs.context[:, 0].astype(int)])
     assert result.value == 1.0
     assert result.successes == (4, 4)
     low, high = result.confidence_interval(method="clopper_pearson")
@@ -77,12 +73,8 @@ def test_standard_error_of_a_stationary_policy():
     assert result.successes == (rewards.sum(), t)
     exact = result.confidence_interval(method="clopper_pearson")
     assert exact == pytest.approx(result.confidence_interval(), abs=0.002)
-
-
-def test_clopper_pearson_is_for_shares_of_ones():
-    logs, policy, _ = uniform_logs(400, return_truth=True)
-    replay = Replay(random_state=0)
-    learner = quiet(replay.fit(logs), EpsilonGreedy())
+    # it is for shares of ones
+    learner = quiet(Replay(random_state=0).fit(logs), EpsilonGreedy())
     real = quiet(Replay().fit(logs.replace(reward=logs.reward / 2)), policy)
     static = quiet(IPS().fit(logs), policy)
     for result in (learner, real, static):
@@ -95,9 +87,8 @@ def test_clopper_pearson_is_for_shares_of_ones():
 @pytest.mark.theory
 def test_intervals_of_a_stationary_policy_cover(global_random_seed):
     """Given T the accepted rewards are independent draws: both intervals hold."""
-    rng = np.random.RandomState(global_random_seed)
+    rng, covered = np.random.RandomState(global_random_seed), np.zeros(2)
     n_logs, level, p = 400, 0.9, 0.3
-    covered = np.zeros(2)
     for _ in range(n_logs):
         a = rng.randint(0, 4, 200)
         r = (rng.random_sample(200) < np.where(a == 2, p, 0.9)).astype(float)
@@ -111,7 +102,7 @@ def test_intervals_of_a_stationary_policy_cover(global_random_seed):
     assert covered[1] / n_logs > level - 4 * error  # exact
 
 
-def test_one_accepted_round_has_no_spread():
+def test_one_accepted_round_or_none_has_no_spread():
     logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 1], np.ones(4), np.full(4, 0.5))
     with pytest.warns(LowOverlapWarning, match="only 1 of 4 rounds"):
         result = Replay().fit(logs).evaluate(np.tile([1.0, 0.0], (4, 1)))
@@ -119,9 +110,7 @@ def test_one_accepted_round_has_no_spread():
     assert np.isnan(result.standard_error)
     low, high = result.confidence_interval(method="clopper_pearson")
     assert (round(low, 3), high) == (0.025, 1.0)
-
-
-def test_nothing_accepted_is_nan_with_a_warning():
+    # nothing accepted is NaN
     logs = BanditLogs(np.zeros((4, 1)), [0] * 4, np.ones(4), actions=[0, 1])
     fitted = Replay().fit(logs)
     never = np.tile([0.0, 1.0], (4, 1))
@@ -137,17 +126,13 @@ def test_nothing_accepted_is_nan_with_a_warning():
     assert "no logged round" in str(result.warnings[1])
 
 
-def test_horizon_that_the_log_cannot_give():
+def test_learners_want_a_horizon_that_the_log_can_give():
     logs = uniform_logs(600)
-    fitted = Replay(horizon=500, random_state=0).fit(logs)
     with pytest.warns(HorizonWarning, match=r"T = \d+ accepted rounds"):
-        assert np.isnan(fitted.evaluate(LinUCB()).value)
-
-
-def test_a_learner_without_horizon_has_no_standard_error():
-    fitted = Replay(random_state=0).fit(uniform_logs(600))
+        result = Replay(horizon=500, random_state=0).fit(logs).evaluate(LinUCB())
+    assert np.isnan(result.value)
     with pytest.warns(SingleTrajectoryWarning, match="repeated_runs"):
-        result = fitted.evaluate(EpsilonGreedy())
+        result = Replay(random_state=0).fit(logs).evaluate(EpsilonGreedy())
     assert np.isnan(result.standard_error)
 
 
@@ -159,9 +144,7 @@ def test_uniform_logging_is_checked():
     fitted = Replay().fit(uniform_logs(500))
     with pytest.raises(ValueError, match="Use RejectionSampling or DRns"):
         fitted.evaluate(UniformPolicy(), logs)
-
-
-def test_uneven_counts_without_propensities_warn():
+    # without propensities uneven counts warn
     rng = np.random.RandomState(0)
     even = BanditLogs(np.zeros((900, 1)), rng.randint(0, 3, 900), np.ones(900))
     quiet_value = Replay().fit(even).evaluate(UniformPolicy())
@@ -175,19 +158,14 @@ def test_uneven_counts_without_propensities_warn():
 
 def test_varying_offers_are_corrected(global_random_seed):
     """True value .3; without the correction small sets would be seen too often."""
-    rng = np.random.RandomState(global_random_seed)
-    n = 40_000
-    small = (
-        rng.random_sample(n) < 0.5
-    )  # 2 of 6 actions offered, reward .1 instead of .5
-    available = np.ones((n, 6), dtype=bool)
-    available[small, 2:] = False
+    rng, n = np.random.RandomState(global_random_seed), 40_000
+    small = rng.random_sample(n) < 0.5  # 2 of 6 actions, reward .1 instead of .5
+    available = ~small[:, None] | (np.arange(6) < 2)
     k = available.sum(axis=1)
     action = (rng.random_sample(n) * k).astype(int)
     reward = (rng.random_sample(n) < np.where(small, 0.1, 0.5)).astype(float)
-    logs = BanditLogs(
-        np.zeros((n, 1)), action, reward, 1 / k, available=available, actions=range(6)
-    )
+    rounds = np.zeros((n, 1)), action, reward, 1 / k
+    logs = BanditLogs(*rounds, available=available, actions=range(6))
     first = np.tile(np.eye(6)[0], (n, 1))
     # another seed than that of the logs: u must not depend on them
     result = quiet(Replay(random_state=global_random_seed + 100).fit(logs), first)
@@ -199,14 +177,9 @@ def test_varying_offers_are_corrected(global_random_seed):
 def test_probabilities_of_the_logged_actions_are_enough():
     logs = uniform_logs(500)
     pi = np.random.RandomState(0).dirichlet(np.ones(logs.n_actions), 500)
-    fitted = Replay(random_state=0).fit(logs)
+    fitted = Replay(random_state=0).fit(logs.with_columns(pi=pi))
     logged = pi[np.arange(500), logs.action_index]
-    whole, alone = quiet(fitted, pi), quiet(fitted, logged)
-    assert whole.value == alone.value
-    assert (
-        quiet(Replay(random_state=0).fit(logs.with_columns(pi=pi)), "pi").value
-        == whole.value
-    )
+    assert len({quiet(fitted, one).value for one in (pi, logged)}) == 1
 
 
 @pytest.mark.parametrize(
@@ -232,31 +205,31 @@ def test_the_theorem_of_replay_asks_for_what_it_needs():
     result = quiet(fitted, UniformPolicy())
     known = {"n_actions": 2, "value_bound": 0.8}
     assert 0 < result.deviation_bound(0.05, **known) < 0.2
-    with pytest.raises(ValueError, match="needs n_actions and value_bound"):
-        result.deviation_bound()
-    with pytest.raises(ValueError, match="needs value_bound"):
-        result.deviation_bound(n_actions=2)
-    with pytest.raises(ValueError, match="about stationary policies"):
-        quiet(fitted, EpsilonGreedy()).deviation_bound(**known)
-    scaled = Replay().fit(BanditLogs(logs.context, logs.action, 3 * logs.reward))
-    with pytest.raises(ValueError, match=r"assumes rewards in \[0, 1\], got 0 to 3"):
-        quiet(scaled, UniformPolicy()).deviation_bound(**known)
-    with pytest.raises(ValueError, match=r"too short for Theorem 2.*gamma_2 = 2\.29"):
-        short = quiet(Replay(random_state=0).fit(logs[:1000]), UniformPolicy())
-        short.deviation_bound(0.05, n_actions=20, value_bound=0.05)
-    for wrong, match in (
-        ({"n_actions": 1}, "n_actions=1, but some round offers 2 actions"),
-        ({"n_actions": np.nan}, "n_actions=nan, but"),
-        ({"value_bound": 0.0}, r"value_bound must lie in \(0, 1\], got 0.0"),
-        ({"value_bound": 1.5}, r"value_bound must lie in \(0, 1\], got 1.5"),
+    for asked, match in (
+        ({}, "needs n_actions and value_bound"),
+        ({"n_actions": 2}, "needs value_bound"),
+        ({**known, "n_actions": 1}, "n_actions=1, but some round offers 2 actions"),
+        ({**known, "n_actions": np.nan}, "n_actions=nan, but"),
+        ({**known, "value_bound": 0.0}, r"must lie in \(0, 1\], got 0.0"),
+        ({**known, "value_bound": 1.5}, r"value_bound must lie in \(0, 1\], got 1.5"),
     ):
         with pytest.raises(ValueError, match=match):
-            result.deviation_bound(**{**known, **wrong})
+            result.deviation_bound(**asked)
     with pytest.raises(TypeError, match="unexpected keyword argument 'max_weight'"):
         result.deviation_bound(**known, max_weight=3)
-    parts = quiet(Replay(horizon=100, random_state=0).fit(logs), UniformPolicy())
-    with pytest.raises(ValueError, match=r"about the whole log\. Use horizon=None"):
-        parts.deviation_bound(**known)
+    scaled = Replay().fit(BanditLogs(logs.context, logs.action, 3 * logs.reward))
+    parts = Replay(horizon=100, random_state=0).fit(logs)
+    rare = {"n_actions": 20, "value_bound": 0.05}
+    short = Replay(random_state=0).fit(logs[:1000])
+    for evaluator, policy, asked, match in (
+        (fitted, EpsilonGreedy(), known, "about stationary policies"),
+        (scaled, UniformPolicy(), known, r"rewards in \[0, 1\], got 0 to 3"),
+        (short, UniformPolicy(), rare, r"too short for Theorem 2.*gamma_2 = 2\.29"),
+        (parts, UniformPolicy(), known, r"about the whole log\. Use horizon=None"),
+    ):
+        value = quiet(evaluator, policy)
+        with pytest.raises(ValueError, match=match):
+            value.deviation_bound(0.05, **asked)
 
 
 def test_values_by_day_and_so_far_are_means_of_accepted_rewards():
@@ -284,13 +257,10 @@ def test_learning_value_and_deployment_value():
     learning = quiet(Replay(random_state=0).fit(train), EpsilonGreedy(epsilon=0.5))
     learned = learning.learned_policy
     assert learned.counts_.sum() == len(learning.accepted)
-    frozen = learned.frozen()
-    proba = frozen.predict_proba(test.context)
-    best = np.nanargmax(learned.means_)
-    np.testing.assert_array_equal(proba, np.tile(np.eye(4)[best], (4000, 1)))
+    frozen, best = learned.frozen(), np.nanargmax(learned.means_)
+    assert (frozen.predict_proba(test.context) == np.eye(4)[best]).all()
     deployment = quiet(Replay(random_state=0).fit(test), frozen)
-    rewards = test.reward[test.action_index == best]
-    assert deployment.value == rewards.mean()
+    assert deployment.value == test.reward[test.action_index == best].mean()
     # exploration costs: half of the rounds were spent on any action
     assert deployment.value > learning.value + 2 * deployment.standard_error
 
@@ -298,12 +268,8 @@ def test_learning_value_and_deployment_value():
 def test_the_constant():
     logs, policy, _ = make_bandit_logs(2000, random_state=0, return_truth=True)
     pi = policy.predict_proba(logs.context)[np.arange(2000), logs.action_index]
-    smallest = logs.propensity.min()
-    for cmax, c in (
-        (None, smallest),
-        (0.01, 0.01),
-        ("target", (logs.propensity / pi).min()),
-    ):
+    least = logs.propensity.min(), 0.01, (logs.propensity / pi).min()
+    for cmax, c in zip((None, 0.01, "target"), least, strict=True):
         fitted = RejectionSampling(cmax=cmax, random_state=0).fit(logs)
         result = quiet(fitted, policy)
         np.testing.assert_array_equal(result.acceptance_ratios, c)
@@ -314,30 +280,19 @@ def test_the_constant():
         assert result.bias_mass == 0
 
 
-def test_the_target_constant_accepts_more():
+def test_the_target_constant():
     """Uniform over 4, pi = (.4, .3, .2, .1): .625 are accepted, by matching .25."""
-    n = 40_000
-    rng = np.random.RandomState(0)
-    logs = BanditLogs(
-        np.zeros((n, 1)), rng.randint(0, 4, n), np.ones(n), np.full(n, 0.25)
-    )
+    n, action = 40_000, np.random.RandomState(0).randint(0, 4, 40_000)
+    logs = BanditLogs(np.zeros((n, 1)), action, np.ones(n), np.full(n, 0.25))
     pi = np.tile([0.4, 0.3, 0.2, 0.1], (n, 1))
-    rates = [
-        len(quiet(RejectionSampling(cmax=cmax, random_state=0).fit(logs), pi).accepted)
-        / n
-        for cmax in ("target", None)
-    ]
-    assert abs(rates[0] - 0.625) < 4 * np.sqrt(0.625 * 0.375 / n)
-    assert abs(rates[1] - 0.25) < 4 * np.sqrt(0.25 * 0.75 / n)
-
-
-def test_the_target_constant_is_for_stationary_policies():
-    fitted = RejectionSampling(cmax="target").fit(make_bandit_logs(100, random_state=0))
+    for cmax, rate in (("target", 0.625), (None, 0.25)):
+        fitted = RejectionSampling(cmax=cmax, random_state=0).fit(logs)
+        error = np.sqrt(rate * (1 - rate) / n)
+        assert abs(len(quiet(fitted, pi).accepted) / n - rate) < 4 * error
+    fitted = RejectionSampling(cmax="target").fit(logs)
     with pytest.raises(ValueError, match=r"cmax='target' needs .* in advance"):
         fitted.evaluate(EpsilonGreedy())
-
-
-def test_a_target_that_wants_nothing_of_the_log():
+    # a target that wants nothing of the log
     logs = BanditLogs(np.zeros((4, 1)), [0] * 4, np.ones(4), [1.0] * 4, actions=[0, 1])
     fitted = RejectionSampling(cmax="target").fit(logs)
     with (
@@ -362,31 +317,22 @@ def test_too_large_a_constant_warns():
     result = quiet(fitted, np.eye(logs.n_actions)[logs.action_index])
     assert result.n_violations == 1
     assert BiasWarning in map(type, result.warnings)
-
-
-def test_what_rejection_sampling_refuses():
-    logs = make_bandit_logs(50, random_state=0)
+    with pytest.raises(ValueError, match=r"no theorem bounds .* RejectionSampling"):
+        result.deviation_bound()
     for cmax in (0, -1.0, "logs"):
         with pytest.raises(ValueError, match="'cmax' parameter of RejectionSampling"):
             RejectionSampling(cmax=cmax).fit(logs)
-    with pytest.raises(ValueError, match="RejectionSampling needs the propensities"):
-        RejectionSampling().fit(logs.replace(propensity=None, logging_proba=None))
-    result = quiet(RejectionSampling(random_state=0).fit(logs), UniformPolicy())
-    with pytest.raises(ValueError, match=r"no theorem bounds .* RejectionSampling"):
-        result.deviation_bound()
 
 
-def test_the_example_of_the_specification():
+@pytest.mark.parametrize("n_actions", [2, 5, 20])
+@pytest.mark.parametrize("delta", [0.5, 0.05, 0.001])
+def test_lengths_of_logs(n_actions, delta):
+    """The bound holds, and the quantile is the smallest."""
     assert replay_log_length(100, 20) == 2000
     assert replay_log_length(7, 1, delta=0.01) == 7  # one action: always accepted
     assert replay_log_length(100, 20, delta=0.05) == 2331
     bound = replay_log_length(100, 20, delta=0.05, exact=False)
     assert bound == pytest.approx(4119.8, abs=0.05)
-
-
-@pytest.mark.parametrize("n_actions", [2, 5, 20])
-@pytest.mark.parametrize("delta", [0.5, 0.05, 0.001])
-def test_the_bound_holds_and_the_quantile_is_the_smallest(n_actions, delta):
     for n_accepted in (1, 10, 300):
         exact = replay_log_length(n_accepted, n_actions, delta=delta)
         bound = replay_log_length(n_accepted, n_actions, delta=delta, exact=False)
@@ -401,16 +347,11 @@ def test_replayed_logs_are_long_enough(global_random_seed):
     length, delta, n_logs = int(replay_log_length(10, 3, delta=0.2)), 0.2, 300
     short = 0
     for _ in range(n_logs):
-        logs = BanditLogs(
-            np.empty((length, 0)), rng.randint(0, 3, length), np.ones(length)
-        )
-        fitted = Replay().fit(logs)
-        rows = quiet(fitted, ConstantPolicy(0)).accepted
-        short += len(rows) < 10
+        rounds = np.empty((length, 0)), rng.randint(0, 3, length), np.ones(length)
+        value = quiet(Replay().fit(BanditLogs(*rounds)), ConstantPolicy(0))
+        short += len(value.accepted) < 10
     assert short / n_logs < delta + 4 * np.sqrt(delta * (1 - delta) / n_logs)
-
-
-def test_lengths_that_cannot_be():
+    # lengths that cannot be
     for arguments in ((0, 3), (3, 0), (2.5, 3)):
         with pytest.raises(ValueError, match="parameter of replay_log_length"):
             replay_log_length(*arguments)

@@ -36,6 +36,9 @@ from skope_ope.exceptions import (
 )
 from tests._quiet import quiet
 from tests._worlds import uniform_logs
+from tests.evaluators.sequential._worlds import two_armed_log
+
+REJECTION = RejectionSampling()
 
 
 def evaluated(evaluator, policy, logs):
@@ -43,29 +46,17 @@ def evaluated(evaluator, policy, logs):
     return quiet(evaluator.fit(logs), policy)
 
 
-def test_policies_share_random_numbers():
+def test_tables():
+    """Policies share random numbers; the model and its folds reach DR-ns."""
     logs, policy, _ = uniform_logs(800, return_truth=True)
-    table = evaluate({"a": policy, "b": policy}, logs, evaluators=[RejectionSampling()])
-    assert (
-        table["a", "RejectionSampling"].value == table["b", "RejectionSampling"].value
-    )
-
-
-def test_the_shared_model_and_its_folds_reach_drns():
-    logs, policy, _ = uniform_logs(800, return_truth=True)
-    model = LogisticRegression()
-    table = evaluate(
-        policy, logs, evaluators=[DRns(random_state=0)], reward_model=model, cv=3
-    )
-    expected = DRns(reward_model=model, cv=3, random_state=0).fit(logs)
-    assert table["DRns"].value == expected.score(policy)
-    table = evaluate(policy, logs, evaluators=[DRns(random_state=0, reward_model=0.2)])
-    expected = DRns(reward_model=0.2, random_state=0).fit(logs)
-    assert table["DRns"].value == expected.score(policy)
-
-
-def test_static_evaluators_refuse_a_learner():
-    logs, policy, _ = uniform_logs(100, return_truth=True)
+    table = evaluate({"a": policy, "b": policy}, logs, evaluators={"r": REJECTION})
+    assert table["a", "r"].value == table["b", "r"].value
+    shared, own = {"reward_model": LogisticRegression(), "cv": 3}, {"reward_model": 0.2}
+    for given, alone in ((shared, {}), ({}, own)):
+        evaluator = DRns(random_state=0, **alone)
+        table = evaluate(policy, logs, evaluators=[evaluator], **given)
+        expected = DRns(random_state=0, **given, **alone).fit(logs)
+        assert table["DRns"].value == expected.score(policy)
     match = "EpsilonGreedy learns while it acts, and IPS evaluates .* Use DRns"
     with pytest.raises(TypeError, match=match):
         evaluate(EpsilonGreedy(), logs)
@@ -103,9 +94,11 @@ def test_errors_of_a_single_trace_are_those_of_users(evaluator):
     plain = evaluated(evaluator, pi, logs_of_users(group=False))
     assert result.value == plain.value
     n = len(logs)
-    sums = np.bincount(logs.group, result.round_values - result.value)
-    error = np.sqrt((sums**2).sum() / (n * (n - 1)))
-    assert result.standard_error == pytest.approx(error, rel=1e-12)
+    gap = result - evaluated(evaluator, np.tile([0.3, 0.7], (n, 1)), logs)
+    for one in (result, gap):
+        sums = np.bincount(logs.group, one.round_values - one.value)
+        error = np.sqrt((sums**2).sum() / (n * (n - 1)))
+        assert one.standard_error == pytest.approx(error, rel=1e-12)
     assert result.standard_error > 1.2 * plain.standard_error
     assert result.degrees_of_freedom == N_USERS - 1
     assert result.diagnostics["n_groups"] == N_USERS
@@ -114,50 +107,37 @@ def test_errors_of_a_single_trace_are_those_of_users(evaluator):
     assert result.diagnostics["design_effect"] == pytest.approx(effect)
     # accepted rewards are no independent draws
     assert result.successes is None
-    gap = result - evaluated(evaluator, np.tile([0.3, 0.7], (n, 1)), logs)
-    sums = np.bincount(logs.group, gap.round_values - gap.value)
-    error = np.sqrt((sums**2).sum() / (n * (n - 1)))
-    assert gap.standard_error == pytest.approx(error, rel=1e-12)
-    halves = result.by(logs.group < 50)
-    for half, size in ((halves[True], 50), (halves[False], 50)):
-        assert half.diagnostics["n_groups"] == size
+    for half in result.by(logs.group < 50).values():
+        assert half.diagnostics["n_groups"] == 50
 
 
 @pytest.mark.theory
 def test_intervals_cover_where_users_differ():
     """The value is 1/2; users were drawn, too."""
     covered = np.zeros(2)
-    n_logs = 300
-    for seed in range(n_logs):
+    for seed in range(300):
         for k, group in enumerate((True, False)):
-            logs = logs_of_users(seed, group)
             evaluator = DRns(reward_model=0.5, random_state=seed)
-            low, high = evaluated(
-                evaluator, UniformPolicy(), logs
-            ).confidence_interval()
+            value = evaluated(evaluator, UniformPolicy(), logs_of_users(seed, group))
+            low, high = value.confidence_interval()
             covered[k] += low <= 0.5 <= high
-    covered /= n_logs
-    assert 0.91 < covered[0] < 0.98
-    assert covered[1] < 0.85
+    assert 0.91 < covered[0] / 300 < 0.98
+    assert covered[1] / 300 < 0.85
 
 
-@pytest.mark.parametrize(
-    ("evaluator", "policy"),
-    [
+def test_several_trajectories_tell_by_their_own_spread():
+    for evaluator, policy in (
         (DRns(horizon=50, reward_model=0.5, random_state=0), EpsilonGreedy()),
         (DRns(n_splits=4, reward_model=0.5, random_state=0), UniformPolicy()),
         (Replay(horizon=50, random_state=0), EpsilonGreedy()),
-    ],
-    ids=str,
-)
-def test_several_trajectories_tell_by_their_own_spread(evaluator, policy):
-    result = evaluated(evaluator, policy, logs_of_users())
-    plain = evaluated(evaluator, policy, logs_of_users(group=False))
-    assert result.standard_error == plain.standard_error
-    assert result.degrees_of_freedom == plain.degrees_of_freedom
-    # nothing says that groups were reckoned with
-    assert "n_groups" not in result.diagnostics
-    assert not [w for w in result.warnings if isinstance(w, FewGroupsWarning)]
+    ):
+        result = evaluated(evaluator, policy, logs_of_users())
+        plain = evaluated(evaluator, policy, logs_of_users(group=False))
+        assert result.standard_error == plain.standard_error
+        assert result.degrees_of_freedom == plain.degrees_of_freedom
+        # nothing says that groups were reckoned with
+        assert "n_groups" not in result.diagnostics
+        assert not [w for w in result.warnings if isinstance(w, FewGroupsWarning)]
 
 
 def test_users_count_in_the_test_of_the_mean_weight():
@@ -175,11 +155,9 @@ def test_users_count_in_the_test_of_the_mean_weight():
 N_WORLDS, N_ROUNDS = 300, 300
 FIRST = np.tile([0.5, 0.3, 0.2], (N_ROUNDS, 1))
 SECOND = np.tile([0.1, 0.3, 0.6], (N_ROUNDS, 1))
-QUICK = [
+EVALUATORS = [
     Replay(horizon=1),
     DRns(reward_model=0.5, acceptance="worst_case", normalize=False),
-]
-SLOW = [
     Replay(horizon=3),
     Replay(),
     RejectionSampling(horizon=2),
@@ -188,47 +166,35 @@ SLOW = [
     DRns(reward_model=0.5, n_splits=5),
     DRns(reward_model=0.5, normalize=False),
 ]
-EVALUATORS = [*QUICK, *(pytest.param(one, marks=pytest.mark.theory) for one in SLOW)]
-
-
-def world(seed):
-    """Rounds of a uniform logger; every action wins half of the time."""
-    rng = np.random.default_rng(seed)
-    action, reward = rng.integers(0, 3, N_ROUNDS), rng.integers(0, 2, N_ROUNDS)
-    context = np.zeros((N_ROUNDS, 1))
-    propensity = np.full(N_ROUNDS, 1 / 3)
-    return BanditLogs(context, action, reward, propensity, actions=[0, 1, 2])
 
 
 @pytest.mark.theory
 @pytest.mark.parametrize("evaluator", EVALUATORS, ids=str)
 def test_errors_are_those_of_many_worlds(evaluator, global_random_seed):
-    values, differences = [], []
+    """Of a uniform logger, where every action wins half of the time."""
+    found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OPEWarning)
         for k in range(N_WORLDS):
+            rng = np.random.default_rng([global_random_seed, k])
+            action, reward = rng.integers(0, 3, N_ROUNDS), rng.integers(0, 2, N_ROUNDS)
+            rounds = np.zeros((N_ROUNDS, 1)), action, reward, np.full(N_ROUNDS, 1 / 3)
             one = clone(evaluator).set_params(random_state=k)
-            one.fit(world([global_random_seed, k]))
+            one.fit(BanditLogs(*rounds, actions=[0, 1, 2]))
             first, second = one.evaluate(FIRST), one.evaluate(SECOND)
             spread = first.round_values.std(ddof=1) / np.sqrt(N_ROUNDS)
-            values.append([first.value, first.standard_error, spread])
             gap = first - second
-            differences.append([gap.value, gap.standard_error])
+            values = first.value, first.standard_error, spread
+            found.append([*values, gap.value, gap.standard_error])
             assert first.round_values.mean() == pytest.approx(first.value, abs=1e-12)
-    for found in (values, differences):
-        found = np.array(found)
-        truth = found[:, 0].std(ddof=1)
-        # the deviation of so many worlds is known to 1 / sqrt(2 N_WORLDS) = 4%
-        for k in range(1, found.shape[1]):
-            told = np.sqrt((found[:, k] ** 2).mean())
-            assert 0.8 < told / truth < 1.2
+    found = np.array(found)
+    spreads, told = found.std(axis=0, ddof=1), np.sqrt((found**2).mean(axis=0))
+    # the deviation of so many worlds is known to 1 / sqrt(2 N_WORLDS) = 4%
+    for error, value in ((1, 0), (2, 0), (4, 3)):
+        assert 0.8 < told[error] / spreads[value] < 1.2
 
 
 SEQUENTIAL = [RejectionSampling(random_state=0), DRns(random_state=0)]
-
-
-def overlap_of(evaluator, logs, policy):
-    return evaluated(evaluator, policy, logs)
 
 
 def loud(result):
@@ -243,32 +209,24 @@ def logs(global_random_seed):
 @pytest.mark.parametrize("evaluator", SEQUENTIAL, ids=str)
 def test_wrong_propensities_warn_as_those_of_ips_do(evaluator, logs):
     wrong = logs.replace(propensity=np.sqrt(logs.propensity))
-    static = overlap_of(IPS(), wrong, UniformPolicy())
-    assert {str(w) for w in loud(static)} <= {
-        str(w) for w in loud(overlap_of(evaluator, wrong, UniformPolicy()))
+    static = {str(w) for w in loud(evaluated(IPS(), UniformPolicy(), wrong))}
+    assert static
+    assert static <= {
+        str(w) for w in loud(evaluated(evaluator, UniformPolicy(), wrong))
     }
-    assert loud(static)
-    assert loud(overlap_of(evaluator, wrong, EpsilonGreedy()))
-
-
-@pytest.mark.parametrize("evaluator", SEQUENTIAL, ids=str)
-@pytest.mark.parametrize("policy", [UniformPolicy(), EpsilonGreedy()], ids=str)
-def test_right_ones_do_not(evaluator, policy, logs):
-    assert not [
-        w
-        for w in loud(overlap_of(evaluator, logs, policy))
-        if "acceptance" not in str(w)
-    ]
+    assert loud(evaluated(evaluator, EpsilonGreedy(), wrong))
+    for policy in (UniformPolicy(), EpsilonGreedy()):  # right ones do not
+        right = loud(evaluated(evaluator, policy, logs))
+        assert not [w for w in right if "acceptance" not in str(w)]
 
 
 def test_the_history_of_a_policy_that_always_does_the_same(logs):
     """Its weights are those of the stationary policy."""
-    constant = EpsilonGreedy(epsilon=1.0)
-    ours = overlap_of(DRns(random_state=0), logs, constant)
-    static = overlap_of(IPS(), logs, UniformPolicy())
-    assert ours.effective_sample_size == pytest.approx(static.effective_sample_size)
-    fixed = overlap_of(DRns(random_state=0), logs, UniformPolicy())
-    assert fixed.effective_sample_size == pytest.approx(static.effective_sample_size)
+    ours = evaluated(DRns(random_state=0), EpsilonGreedy(epsilon=1.0), logs)
+    fixed = evaluated(DRns(random_state=0), UniformPolicy(), logs)
+    static = evaluated(IPS(), UniformPolicy(), logs).effective_sample_size
+    assert ours.effective_sample_size == pytest.approx(static)
+    assert fixed.effective_sample_size == pytest.approx(static)
     assert "unsupported_mass" in fixed.diagnostics
     assert "unsupported_mass" not in ours.diagnostics
 
@@ -278,24 +236,11 @@ def test_a_constant_propensity_that_is_wrong(logs):
     skewed = wrong[(logs.action_index > 0) | (np.arange(3000) % 2 == 0)]
     for evaluator in (*SEQUENTIAL, Replay(random_state=0)):
         for policy in (EpsilonGreedy(), ConstantPolicy(logs.actions[0])):
-            assert loud(overlap_of(evaluator, skewed, policy))
-
-
-def test_actions_that_are_never_logged_lower_the_mean_weight_of_a_history():
-    n = 2000
-    logs = BanditLogs(
-        np.zeros((n, 1)), np.zeros(n), np.ones(n), np.ones(n), actions=[0, 1]
-    )
-    result = overlap_of(DRns(random_state=0), logs, EpsilonGreedy(epsilon=0.9))
-    assert not loud(result)
-
-
-def two_armed_log(n=5000, seed=0):
-    """Two arms of a lopsided logger; the better one is taken seldom."""
-    rng = np.random.default_rng(seed)
-    action = rng.choice(2, n, p=[0.9, 0.1])
-    reward = rng.random(n) < np.array([0.2, 0.8])[action]
-    return BanditLogs(np.zeros((n, 1)), action, reward, np.take([0.9, 0.1], action))
+            assert loud(evaluated(evaluator, policy, skewed))
+    # actions that are never logged lower the mean weight of a history
+    ones = np.ones(2000)
+    logs = BanditLogs(np.zeros((2000, 1)), 0 * ones, ones, ones, actions=[0, 1])
+    assert not loud(evaluated(DRns(random_state=0), EpsilonGreedy(epsilon=0.9), logs))
 
 
 def alarms(result):
@@ -350,37 +295,27 @@ def test_noise_rings_nothing(global_random_seed):
     for k in range(60):
         rng = np.random.default_rng([global_random_seed, k])
         p = rng.dirichlet(np.full(4, 2.0)) * 0.9 + 0.025
-        action = rng.choice(4, 100, p=p)
-        logs = BanditLogs(
-            np.zeros((100, 1)),
-            action,
-            rng.random(100) < 0.5,
-            p[action],
-            actions=range(4),
-        )
-        evaluator = DRns(q=0, horizon=10, reward_model=0.5, random_state=k).fit(logs)
-        result = quiet(evaluator, EpsilonGreedy(0.3))
+        action, reward = rng.choice(4, 100, p=p), rng.random(100) < 0.5
+        rounds = np.zeros((100, 1)), action, reward, p[action]
+        evaluator = DRns(q=0, horizon=10, reward_model=0.5, random_state=k)
+        logs = BanditLogs(*rounds, actions=range(4))
+        result = evaluated(evaluator, EpsilonGreedy(0.3), logs)
         large += result.bias_mass > 0.1
         rung += bool(alarms(result))
     assert large > 5
     assert rung <= 1
 
 
-def test_a_logger_evaluated_on_its_own_log_rings_nothing():
+def test_no_bias_rings_nothing():
+    """A logger on its own log, the worst case, and a true bound."""
     logs = make_bandit_logs(500, logging_temperature=np.inf, random_state=0)
     for q in (0, 0.05, 0.5):
         result = quiet(DRns(q=q, random_state=0).fit(logs), UniformPolicy())
         assert result.bias_mass == result.diagnostics["bias_mass_error"] == 0
         assert not result.warnings
-
-
-def test_the_worst_case_and_a_true_bound_ring_nothing():
-    logs = two_armed_log()
-    for evaluator in (
-        DRns(acceptance="worst_case", random_state=0),
-        RejectionSampling(cmax=0.1, random_state=0),
-    ):
-        result = quiet(evaluator.fit(logs), EpsilonGreedy(0.5))
+    for evaluator in (DRns(acceptance="worst_case"), RejectionSampling(cmax=0.1)):
+        evaluator.set_params(random_state=0)
+        result = evaluated(evaluator, EpsilonGreedy(0.5), two_armed_log())
         assert result.bias_mass == 0
         assert not alarms(result)
 
@@ -417,14 +352,15 @@ def test_runs_on_the_same_segments_are_subtracted_in_pairs():
     assert gap.mean == pytest.approx(first.mean - second.mean)
     low, high = gap.confidence_interval()
     assert low < gap.mean < high
-    fewer = repeated_runs(Replay(), UniformPolicy(), logs, n_runs=5, random_state=0)
-    elsewhere = repeated_runs(
-        Replay(), UniformPolicy(), uniform_logs(3000), random_state=0
-    )
-    drawn = repeated_runs(
-        Replay(), UniformPolicy(), logs, how="subsamples", random_state=0
-    )
-    for other in (fewer, elsewhere, drawn):
+    elsewhere = uniform_logs(3000)
+    for rounds, given in (
+        (logs, {"n_runs": 5}),
+        (logs, {"how": "subsamples"}),
+        (elsewhere, {}),
+    ):
+        other = repeated_runs(
+            Replay(), UniformPolicy(), rounds, **given, random_state=0
+        )
         with pytest.raises(ValueError, match="a difference needs pairs of runs"):
             first - other
     with pytest.raises(TypeError):
@@ -443,15 +379,8 @@ def test_subsamples_keep_the_order_and_have_no_interval():
 
     context = np.arange(3000.0)[:, None]
     logs = BanditLogs(context, logs.action, logs.reward, logs.propensity)
-    runs = repeated_runs(
-        Replay(),
-        Ordered(),
-        logs,
-        how="subsamples",
-        share=0.3,
-        n_runs=20,
-        random_state=0,
-    )
+    about = {"how": "subsamples", "share": 0.3, "n_runs": 20, "random_state": 0}
+    runs = repeated_runs(Replay(), Ordered(), logs, **about)
     # the share of rounds, and their share that is accepted
     expected = 3000 * 0.3 / logs.n_actions
     assert abs(runs.n_accepted.mean() - expected) < 4 * np.sqrt(expected / 20)
@@ -463,15 +392,13 @@ def test_subsamples_keep_the_order_and_have_no_interval():
 @pytest.mark.parametrize("how", ["segments", "subsamples"])
 def test_runs_do_not_depend_on_the_number_of_jobs(how):
     logs = uniform_logs(1500)
-    setting = {"n_runs": 4, "how": how, "random_state": 3}
-    alone = repeated_runs(DRns(), EpsilonGreedy(), logs, **setting)
+    asked, setting = (DRns(), EpsilonGreedy(), logs), {"n_runs": 4, "how": how}
+    alone = repeated_runs(*asked, **setting, random_state=3)
     with parallel_config(backend="threading"):
-        two = repeated_runs(DRns(), EpsilonGreedy(), logs, **setting, n_jobs=2)
+        two = repeated_runs(*asked, **setting, random_state=3, n_jobs=2)
     np.testing.assert_array_equal(alone.values, two.values)
     np.testing.assert_array_equal(alone.n_accepted, two.n_accepted)
-    other = repeated_runs(
-        DRns(), EpsilonGreedy(), logs, n_runs=4, how=how, random_state=4
-    )
+    other = repeated_runs(*asked, **setting, random_state=4)
     assert alone.values.tolist() != other.values.tolist()
 
 
@@ -499,10 +426,9 @@ def test_the_interval_covers_the_value_of_a_learner(global_random_seed):
 
 def test_runs_without_a_value_are_left_out_and_said():
     logs = uniform_logs(300)
+    about = {"n_runs": 5, "random_state": 1}
     with pytest.warns(OPEWarning, match=r"\(in \d of 5 runs\)"):
-        runs = repeated_runs(
-            Replay(horizon=21), UniformPolicy(), logs, n_runs=5, random_state=1
-        )
+        runs = repeated_runs(Replay(horizon=21), UniformPolicy(), logs, **about)
     lost = np.isnan(runs.values)
     assert 0 < lost.sum() < 5
     assert runs.mean == pytest.approx(np.nanmean(runs.values))
@@ -511,9 +437,7 @@ def test_runs_without_a_value_are_left_out_and_said():
         warnings.simplefilter("ignore", OPEWarning)
         none = repeated_runs(Replay(horizon=500), UniformPolicy(), logs, random_state=0)
     assert np.isnan([none.mean, *none.confidence_interval()]).all()
-
-
-def test_warnings_come_once():
+    # warnings come once
     logs = uniform_logs(600)
     with pytest.warns(LowOverlapWarning) as caught:
         repeated_runs(Replay(), EpsilonGreedy(), logs, n_runs=20, random_state=0)
@@ -530,16 +454,12 @@ def test_other_evaluators_and_pipelines():
         assert np.isnan(runs.n_accepted).all()
         assert runs.standard_deviation > 0
         steps = make_pipeline(PropensityClipper(low=0.01), DRns())
-        piped = repeated_runs(steps, EpsilonGreedy(), logs, n_runs=3, random_state=0)
-        plain = repeated_runs(DRns(), EpsilonGreedy(), logs, n_runs=3, random_state=0)
+        about = {"n_runs": 3, "random_state": 0}
+        piped = repeated_runs(steps, EpsilonGreedy(), logs, **about)
+        plain = repeated_runs(DRns(), EpsilonGreedy(), logs, **about)
     np.testing.assert_array_equal(piped.n_accepted > 0, plain.n_accepted > 0)
-    named = repeated_runs(
-        DRns(),
-        "pi",
-        logs.with_columns(pi=np.full((900, logs.n_actions), 1 / logs.n_actions)),
-        n_runs=3,
-        random_state=0,
-    )
+    pi = np.full((900, logs.n_actions), 1 / logs.n_actions)
+    named = repeated_runs(DRns(), "pi", logs.with_columns(pi=pi), **about)
     assert np.isfinite(named.values).all()
 
 
@@ -547,13 +467,10 @@ def test_runs_that_cannot_be():
     logs = uniform_logs(50)
     with pytest.raises(TypeError, match="an array fits the rows of the whole log"):
         repeated_runs(Replay(), np.full((50, 3), 1 / 3), logs)
-    with pytest.raises(ValueError, match="n_runs=51 runs on 50 rounds"):
-        repeated_runs(Replay(), UniformPolicy(), logs, n_runs=51)
-    with pytest.raises(ValueError, match="is empty"):
-        repeated_runs(
-            Replay(), UniformPolicy(), logs, how="subsamples", share=1e-9, n_runs=2
-        )
+    tiny = {"how": "subsamples", "share": 1e-9, "n_runs": 2}
     for parameters, match in [
+        ({"n_runs": 51}, "n_runs=51 runs on 50 rounds"),
+        (tiny, "is empty"),
         ({"n_runs": 1}, "'n_runs' parameter"),
         ({"how": "bootstrap"}, "'how' parameter .*segments"),
         ({"share": 0.0}, "'share' parameter"),
