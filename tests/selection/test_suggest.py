@@ -319,7 +319,7 @@ def test_what_is_refused(tmp_path):
         ({"reward_model": np.ones((3, 3))}, ValueError, "shape"),
         ({"cv": "five"}, ValueError, "cv must be 'prefit', a number or folds"),
         ({"cv": "prefit"}, ValueError, needs),
-        ({"cv": 1}, ValueError, "two folds"),
+        ({"cv": 1}, ValueError, "2 folds"),
     ):
         with pytest.raises(error, match=message):
             suggest(policy, logs, **given)
