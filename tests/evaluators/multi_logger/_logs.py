@@ -37,17 +37,8 @@ def without_support(**fields):
     mu = np.array([[0.5, 0.3, 0.2], [0.0, 0.4, 0.6]])
     logger = np.arange(400) % 2
     action = np.array([rng.choice(3, p=mu[g]) for g in logger])
-    logs = BanditLogs(
-        np.zeros((400, 1)),
-        action,
-        rng.random_sample(400),
-        logger=logger,
-        **{
-            "actions": range(3),
-            "logger_proba": mu[:, action].T,
-            "logging_proba": mu[logger],
-            "propensity": mu[logger, action],
-            **fields,
-        },
-    )
+    known = {"logger_proba": mu[:, action].T, "logging_proba": mu[logger]}
+    known |= {"actions": range(3), "propensity": mu[logger, action], **fields}
+    reward = rng.random_sample(400)
+    logs = BanditLogs(np.zeros((400, 1)), action, reward, logger=logger, **known)
     return logs, np.tile([0.3, 0.4, 0.3], (400, 1))

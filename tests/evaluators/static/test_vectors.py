@@ -1,8 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Known values on a fixed log, and exact bias and variance in a tiny world."""
-
-import math
+"""Values of ratios on a fixed log, and exact bias and variance in a tiny world."""
 
 import numpy as np
 import pytest
@@ -19,38 +17,31 @@ from skope_ope import (
     DoublyRobust,
     DRos,
     LogSmoothing,
-    SubGaussianDR,
     SubGaussianIPS,
     SwitchDR,
 )
-from tests._worlds import W1, bandit_logs, d8, enumerate_logs, exact_moments, log_of
+from tests._worlds import W1, bandit_logs, d8, exact_moments, log_of
 
 # a log of two rounds overlaps with nothing
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
-# name: evaluator, value on D8, exact bias and n * variance in W1
+# name: evaluator, exact bias and n * variance in W1
 TABLE = {
-    "IPS": (IPS(), 0.9625, 0.0, 1.556766667),
-    "IPS(cmax=2)": (IPS(cmax=2.0), 0.5875, -0.22, 0.541166667),
-    "DM": (DirectMethod(), 0.57, -0.05, 0.0004),
-    "DR": (DoublyRobust(), 0.83625, 0.0, 0.564816667),
-    "DR(cmax=2)": (DoublyRobust(cmax=2.0), 0.69875, -0.03, 0.218316667),
-    "SwitchDR(tau=2)": (SwitchDR(tau=2.0), 0.52375, -0.07, 0.062316667),
-    "DRos(lam=4)": (DRos(lam=4.0), 0.631254492142, -0.047420, 0.058059234),
-    "SubGaussianIPS": (SubGaussianIPS(lam=0.2), 0.683195970696, -0.172275, 0.693898622),
-    "LogSmoothing(.5)": (LogSmoothing(lam=0.5), 0.586101646962, -0.237362, 0.520024027),
-}  # fmt: skip
+    "IPS": (IPS(), 0.0, 1.556766667),
+    "IPS(cmax=2)": (IPS(cmax=2.0), -0.22, 0.541166667),
+    "DM": (DirectMethod(), -0.05, 0.0004),
+    "DR": (DoublyRobust(), 0.0, 0.564816667),
+    "DR(cmax=2)": (DoublyRobust(cmax=2.0), -0.03, 0.218316667),
+    "SwitchDR(tau=2)": (SwitchDR(tau=2.0), -0.07, 0.062316667),
+    "DRos(lam=4)": (DRos(lam=4.0), -0.047420, 0.058059234),
+    "SubGaussianIPS": (SubGaussianIPS(lam=0.2), -0.172275, 0.693898622),
+    "LogSmoothing(.5)": (LogSmoothing(lam=0.5), -0.237362, 0.520024027),
+}
 
 
 def evaluate(evaluator, log, **fields):
     logs = bandit_logs(log, **fields)
     return clone(evaluator).fit(logs, log.q_hat).evaluate(log.pi)
-
-
-@pytest.mark.parametrize("name", TABLE)
-def test_values_on_the_fixed_log(name):
-    evaluator, value, _, _ = TABLE[name]
-    assert_allclose(evaluate(evaluator, d8()).value, value, rtol=0, atol=6e-13)
 
 
 @pytest.mark.parametrize(
@@ -64,23 +55,12 @@ def test_self_normalised_values_and_errors_on_the_fixed_log(evaluator, value, er
     assert_allclose(found.effective_sample_size, 3.328, rtol=0, atol=6e-4)
 
 
-def test_shift_of_the_rewards_by_ten():
-    log = d8()
-    log.reward = log.reward + 10
-    # 10 mean(w) comes on top of IPS, where mean(w) = 1.1958
-    assert_allclose(evaluate(IPS(), log).value, 0.9625 + 10 * 9.566666667 / 8)
-    assert_allclose(evaluate(SNIPS(), log).value, 10.804878048780, atol=6e-12)
-    log.q_hat = log.q_hat + 10
-    for evaluator, value in ((DoublyRobust(), 10.83625), (SNDR(), 10.792648083624)):
-        assert_allclose(evaluate(evaluator, log).value, value, atol=6e-12)
-
-
 @pytest.mark.few_cases
 @pytest.mark.parametrize("n_rounds", [1, 2])
 @pytest.mark.parametrize("name", TABLE)
 def test_exact_bias_and_variance(name, n_rounds):
     """And of two rounds the squared standard error has the variance as expectation."""
-    evaluator, _, bias, n_variance = TABLE[name]
+    evaluator, bias, n_variance = TABLE[name]
 
     def value_and_square(log):
         result = evaluate(evaluator, log)
@@ -98,29 +78,6 @@ def test_exact_bias_and_variance(name, n_rounds):
 def test_exact_bias_of_snips():
     mean, _ = exact_moments(W1, 2, lambda log: evaluate(SNIPS(), log).value)
     assert_allclose(mean - W1.value, -0.186960, rtol=0, atol=6e-7)
-
-
-@pytest.mark.parametrize("name", [*TABLE, "SNIPS", "SNDR", "SubGaussianDR"])
-def test_probabilities_as_sample_weights_give_the_limit(name):
-    # One log with every kind of round, weighted by its probability: what infinitely
-    # many rounds give. Means: value plus bias; ratios are consistent.
-    evaluator, _, bias, n_variance = TABLE.get(name, (None, 0, 0.0, None))
-    evaluator = {
-        "SNIPS": SNIPS(),
-        "SNDR": SNDR(),
-        "SubGaussianDR": SubGaussianDR(lam=0.0),
-    }.get(name, evaluator)
-    probability, logs = enumerate_logs(W1, 1)
-    log = log_of(W1, logs.x[:, 0], logs.action[:, 0], logs.reward[:, 0])
-    result = evaluate(evaluator, log, sample_weight=probability)
-    assert_allclose(result.value - W1.value, bias, rtol=0, atol=6e-7)
-    # round values are V + (p / mean p) (z - V): undone, they give n * variance
-    influence = (result.round_values - result.value) / (probability * 12)
-    asymptotic = probability @ influence**2
-    n_variance = {"SNIPS": 0.595064, "SubGaussianDR": 0.564816667}.get(name, n_variance)
-    if n_variance is not None:
-        atol = 6e-7 if name == "SNIPS" else 6e-10
-        assert_allclose(asymptotic, n_variance, rtol=0, atol=atol)
 
 
 def test_the_true_model_reaches_the_efficiency_bound():
@@ -162,26 +119,3 @@ def test_mrdr_of_a_saturated_table_is_the_plug_in():
     means = np.bincount(cell, log.reward) / np.bincount(cell)
     expected = (log.pi * means.reshape(2, 3)[log.x]).sum(axis=1).mean()
     assert_allclose(result.value, expected, rtol=1e-12)
-
-
-def test_one_round():
-    log = log_of(W1, [0], [2], [1])
-    result = evaluate(IPS(), log)
-    assert_allclose(result.value, 4.0, rtol=1e-14)
-    assert math.isnan(result.standard_error)
-
-
-def test_paired_difference_on_the_fixed_log():
-    log = d8()
-    evaluator = DoublyRobust().fit(bandit_logs(log), log.q_hat)
-    other = W1.pi[1 - log.x]
-    difference = evaluator.evaluate(log.pi) - evaluator.evaluate(other)
-    terms = []
-    for pi in (log.pi, other):
-        rows = np.arange(8)
-        w = pi[rows, log.action] / log.propensity
-        residual = log.reward - log.q_hat[rows, log.action]
-        terms.append((pi * log.q_hat).sum(axis=1) + w * residual)
-    d = terms[0] - terms[1]
-    assert_allclose(difference.value, d.mean(), rtol=1e-12)
-    assert_allclose(difference.standard_error, d.std(ddof=1) / 8**0.5, rtol=1e-12)
