@@ -265,22 +265,31 @@ def test_empty_slots():
     assert result.diagnostics["outside_range_share"] == pytest.approx(1 / 3)
 
 
+def test_control_variates_of_nothing():
+    # the policy leaves all slots empty, as the logger may: all weights are zero
+    logger = EmpiricalSlatePolicy([[0, -1], [-1, 1]])
+    logs = showed([[0, -1], [-1, 1]] * 2, np.arange(4.0), logging_policy=logger)
+    for kind in (None, "single", "multiple"):
+        evaluator = PseudoInverse(control_variates=kind)
+        result = quietly(evaluator, np.full((4, 2), -1), logs)
+        assert np.isnan([result.value, result.standard_error]).all()
+        assert "the policy takes no logged action" in str(result.warnings[-1])
+
+
 def test_independent_slots_by_their_logged_probabilities():
     logger = ProductSlatePolicy([[0.2, 0.8], [0.5, 0.5]])
     logs, proba = world(logger, products(2, 2), [1.0, 0.0, 0.5, 0.2], 2)
     logs = logs.with_columns(mu=logger.marginal_proba(logs))
     recorded = logs.replace(logging_policy=ProductSlatePolicy("mu"))
     target = np.tile([1, 0], (4, 1))
-    expected = quietly(PseudoInverse(), target, logs, proba)
-    found = quietly(PseudoInverse(), target, recorded, proba)
-    assert found.value == pytest.approx(expected.value)
+    pair = (quietly(PseudoInverse(), target, x, proba).value for x in (logs, recorded))
+    assert next(pair) == pytest.approx(next(pair))
     expected, found = (quietly(PseudoInverse(), target, x) for x in (logs, recorded))
     with pytest.raises(ValueError, match=r"needs sigma2"):
         found.deviation_bound(reward_bound=1.0)
-    known = expected.diagnostics
-    assert found.deviation_bound(
-        reward_bound=1.0, sigma2=known["sigma2"], rho=known["rho"]
-    ) == pytest.approx(expected.deviation_bound(reward_bound=1.0))
+    known = {name: expected.diagnostics[name] for name in ("sigma2", "rho")}
+    bound = expected.deviation_bound(reward_bound=1.0)
+    assert found.deviation_bound(reward_bound=1.0, **known) == pytest.approx(bound)
 
 
 @pytest.mark.parametrize("name", EMPTY_WORLDS)
