@@ -56,6 +56,11 @@ def test_records_are_what_the_values_say(pyplot):
     other = pickle.loads(pickle.dumps(BY_POLICY))
     assert other.to_records() == BY_POLICY.to_records()
     assert repr(other) == repr(BY_POLICY)
+    diagnostics = TABLE["IPS"].diagnostics
+    again = pickle.loads(pickle.dumps(diagnostics))
+    assert again == diagnostics
+    for other in ({**diagnostics, "action_frequency": np.zeros(2)}, {}, 0):
+        assert again != other
     assert BY_POLICY.plot().ax_.has_data()
     _, ax = pyplot.subplots()
     assert TABLE.plot(ax=ax, level=0.5).ax_ is ax
