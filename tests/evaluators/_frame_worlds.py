@@ -54,15 +54,16 @@ def columns(n_rounds=400, seed=0, shift=0.0):
     """Columns of a log of two loggers."""
     rng = np.random.default_rng(seed)
     k, n = len(LABELS), n_rounds
+    rows = np.arange(n)
     every = np.stack([rng.dirichlet(np.ones(k), n) for _ in range(2)], axis=1)
     logger = rng.integers(0, 2, n)
-    draws = (rng.random(n)[:, None] > every[np.arange(n), logger].cumsum(axis=1)).sum(1)
+    draws = (rng.random(n)[:, None] > every[rows, logger].cumsum(axis=1)).sum(1)
     action = np.minimum(draws, k - 1)
-    under = every[np.arange(n), :, action]
+    under = every[rows, :, action]
     data = {
         "action": LABELS[action],
         "reward": (rng.random(n) < 0.3) + shift,
-        "p": under[np.arange(n), logger],
+        "p": under[rows, logger],
         "logger": np.array(["A", "B"])[logger],
         "under_A": under[:, 0],
         "under_B": under[:, 1],
@@ -71,29 +72,24 @@ def columns(n_rounds=400, seed=0, shift=0.0):
         "day": rng.integers(0, 3, n),
     }
     tables = {
-        "one": rng.dirichlet(np.ones(k), n),
-        "two": rng.dirichlet(np.full(k, 0.3), n),
-        "q": shift + rng.random((n, k)),
+        name: rng.dirichlet(np.full(k, a), n) for name, a in (("one", 1), ("two", 0.3))
     }
+    tables["q"] = shift + rng.random((n, k))
     for name, table in tables.items():
         data |= {f"{name}_{a}": table[:, a] for a in range(k)}
-    for name in POLICIES:
-        data[f"{name}_logged"] = tables[name][np.arange(n), action]
-    data["A or B"] = rng.random(n)
-    data["B or A"] = 1 - data["A or B"]
+        data[f"{name}_logged"] = table[rows, action]
     return data
 
 
 def roles(groups=False, weights=False, loggers=False):
     """Which column is what, as `scan_logs` takes it."""
     tables = {name: [f"{name}_{a}" for a in range(3)] for name in ("one", "two", "q")}
+    tables |= {name: name for name in ("one_logged", "two_logged", "day")}
     found = {
         "action": "action",
         "reward": "reward",
         "propensity": "p",
-        "columns": tables
-        | {name: name for name in ("one_logged", "two_logged", "day")}
-        | {"which logger": ["A or B", "B or A"]},
+        "columns": tables,
     }
     if groups:
         found["group"] = "group"
@@ -106,18 +102,16 @@ def roles(groups=False, weights=False, loggers=False):
 
 def in_memory(data, roles, **stated):
     """The same as ordinary logs."""
-    fields = {
-        name: np.stack([data[one] for one in column], axis=1)
-        if isinstance(column, list)
-        else data[column]
-        for name, column in roles.items()
-        if name != "columns"
-    }
-    tables = {
-        name: np.stack([data[one] for one in names], axis=1)
-        if isinstance(names, list)
-        else data[names]
-        for name, names in roles["columns"].items()
-    }
+
+    def read(named):
+        return {
+            name: np.stack([data[one] for one in column], axis=1)
+            if isinstance(column, list)
+            else data[column]
+            for name, column in named.items()
+        }
+
+    tables = read(roles["columns"])
+    fields = read({name: one for name, one in roles.items() if name != "columns"})
     logs = BanditLogs(np.empty((len(data["p"]), 0)), **fields, **stated)
     return logs.with_columns(**tables)

@@ -31,19 +31,12 @@ def score(evaluator):
 
 @dataclass
 class World:
-    """Contexts with probabilities p, loggers, a target and rewards.
+    """Contexts with probabilities p, loggers, a target and rewards."""
 
-    Attributes
-    ----------
-    p : ndarray of shape (n_contexts,)
-    loggers : ndarray of shape (n_loggers, n_contexts, n_actions)
-    target, delta : ndarray of shape (n_contexts, n_actions)
-    """
-
-    p: np.ndarray
-    loggers: np.ndarray
-    target: np.ndarray
-    delta: np.ndarray
+    p: np.ndarray  # (n_contexts,)
+    loggers: np.ndarray  # (n_loggers, n_contexts, n_actions)
+    target: np.ndarray  # (n_contexts, n_actions)
+    delta: np.ndarray  # (n_contexts, n_actions)
 
     @property
     def cells(self):
@@ -58,16 +51,10 @@ class World:
     def logs(self, rows, **fields):
         """Logs of rows (logger, context, action), and the target's probabilities."""
         g, x, a = np.array(rows).T
-        logs = BanditLogs(
-            x[:, None].astype(float),
-            a,
-            self.delta[x, a],
-            actions=range(self.delta.shape[1]),
-            logger=g,
-            logger_proba=self.loggers[np.unique(g)][:, x, a].T,
-            **fields,
-        )
-        return logs, self.target[x]
+        fields |= {"logger": g, "actions": range(self.delta.shape[1])}
+        fields["logger_proba"] = self.loggers[np.unique(g)][:, x, a].T
+        context = x[:, None].astype(float)
+        return BanditLogs(context, a, self.delta[x, a], **fields), self.target[x]
 
     def draws(self, logger, size, ordered_parts=1):
         """Every multiset of `size` cells that a logger may give, with its probability.

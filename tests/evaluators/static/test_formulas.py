@@ -1,8 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The formulas by hand on four rounds, their limits, tags and refusals.
+"""Limits of the formulas, their tags and refusals, and the models that they use.
 
-Values, bias and variance in a tiny world are in test_vectors.py.
+test_parity.py compares them with loops, and tests/test_loops.py these with values, bias
+and variance in a tiny world.
 """
 
 import pickle
@@ -39,10 +40,8 @@ from tests._worlds import W1, d8, enumerate_logs, exact_moments, one_log
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
-R, W = np.array([3, -1, 4, 7]), np.array([2, 1, 0.5, 0])
+W = np.array([2, 1, 0.5, 0])
 V, RESIDUAL = np.array([1.2, 0, 2.6, 2]), np.array([2, -1, -1, -2])
-HARMONIC = np.array([4 / 3, 1, 2 / 3, 0])  # means with one
-RATIO = (2 * 2 - 1 - 0.5) / 3.5
 CLICKS = LOGS.replace(reward=[3, 1, 4, 7])  # none is negative
 WR = np.array([6, 1, 2, 0])
 INF = np.inf
@@ -55,36 +54,6 @@ def score(evaluator, model=None, logs=LOGS, policy=PI):
 def in_world(evaluator, log):
     x, rows = log.x.reshape(-1, 1), (log.action, log.reward, log.propensity)
     return evaluator.fit(BanditLogs(x, *rows, actions=[0, 1, 2])).evaluate(log.pi)
-
-
-@pytest.mark.parametrize(
-    ("evaluator", "expected"),
-    [
-        (IPS(), W * R),
-        (IPS(cmax=0.75), W.clip(max=0.75) * R),
-        (SNIPS(), 2 + W * (R - 2) / (3.5 / 4)),
-        (SNIPS(cmax=0.75), 1.75 / 2 * 2 + W.clip(max=0.75) * (R - 1.75) / 0.5),
-        (DirectMethod(), V),
-        (DoublyRobust(), V + W * RESIDUAL),
-        (DoublyRobust(cmax=0.75), V + W.clip(max=0.75) * RESIDUAL),
-        (DoublyRobust(cmax=0), V),
-        (SNDR(), V + RATIO + W * (RESIDUAL - RATIO) / (3.5 / 4)),
-        (DRos(lam=4.0), V + [8 / 8, 4 / 5, 2 / 4.25, 0] * RESIDUAL),
-        (DRos(lam=0), V),
-        (DRos(lam=INF), V + W * RESIDUAL),
-        (SubGaussianIPS(lam=0.5), HARMONIC * R),
-        (SubGaussianIPS(lam=0), W * R),
-        (SubGaussianIPS(lam=1), (W > 0) * R),  # of actions the policy may take
-        (SubGaussianDR(lam=0.5), V + HARMONIC * RESIDUAL),
-        (SubGaussianDR(lam=0), V + W * RESIDUAL),
-    ],
-    ids=str,
-)
-def test_by_hand(evaluator, expected):
-    result = evaluator.fit(LOGS, Q).evaluate(PI)
-    assert_allclose(result.round_values, expected, rtol=1e-12, atol=1e-15)
-    assert_allclose(result.value, np.mean(expected), rtol=1e-12)
-    assert_allclose(result.standard_error, np.std(expected, ddof=1) / 2, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +144,30 @@ def test_wrong_parameters(cls, name, wrong):
 
 
 # -- bias and bounds ----------------------------------------------------------------
+def test_the_true_model_reaches_the_efficiency_bound():
+    """And one wrong part, propensities or model, leaves no bias."""
+
+    def value(evaluator, log, q_hat):
+        return in_world(evaluator.set_params(reward_model=q_hat), log).value
+
+    def right(evaluator):
+        return exact_moments(W1, 1, lambda log: value(evaluator, log, W1.q[log.x]))
+
+    def wrong_propensity(log):
+        log.propensity = np.sqrt(log.propensity)
+        return value(DoublyRobust(), log, W1.q[log.x])
+
+    def wrong_model(log):
+        return value(DoublyRobust(), log, log.q_hat**3 - 5)
+
+    assert_allclose(right(DoublyRobust())[1], W1.efficiency_bound, rtol=1e-12)
+    means = (
+        right(DirectMethod())[0],
+        *(exact_moments(W1, 1, one)[0] for one in (wrong_propensity, wrong_model)),
+    )
+    assert_allclose(means, W1.value, rtol=1e-12)
+
+
 def test_clipping_and_smoothing_bias_towards_zero():
     """Exactly, over all logs of a round, and less the higher the bound is.
 
