@@ -23,30 +23,23 @@ from skope_ope import (
 
 LABELS = np.array(["x", "y", "z"])
 POLICIES = {"one": "one", "two": "two"}
-ONE_LOGGER = {
-    "IPS": IPS(),
-    "clipped": IPS(cmax=1.5),
-    "SNIPS": SNIPS(),
-    "DM": DirectMethod(reward_model="q"),
-    "DR": DoublyRobust(reward_model="q"),
-    "DR of a number": DoublyRobust(reward_model=0.4, cmax=2.0),
-    "SNDR": SNDR(reward_model="q"),
-    "SwitchDR": SwitchDR(reward_model="q", tau=1),
-    "DRos": DRos(reward_model="q"),
-    "SubGaussianIPS": SubGaussianIPS(),
-    "SubGaussianDR": SubGaussianDR(reward_model="q"),
-    "LogSmoothing": LogSmoothing(lam=0.3),
-    "scavenging": ExplorationScavenging(),
-    "normalized scavenging": ExplorationScavenging(self_normalized=True),
-}
+Q = {"reward_model": "q"}
+ONE_LOGGER = {"IPS": IPS(), "clipped": IPS(cmax=1.5), "SNIPS": SNIPS()}
+ONE_LOGGER |= {"DM": DirectMethod(**Q), "DR": DoublyRobust(**Q), "SNDR": SNDR(**Q)}
+ONE_LOGGER |= {"DR of a number": DoublyRobust(reward_model=0.4, cmax=2.0)}
+ONE_LOGGER |= {"SwitchDR": SwitchDR(tau=1, **Q), "DRos": DRos(**Q)}
+ONE_LOGGER |= {"SubGaussianIPS": SubGaussianIPS(), "SubGaussianDR": SubGaussianDR(**Q)}
+ONE_LOGGER |= {"LogSmoothing": LogSmoothing(lam=0.3)}
+ONE_LOGGER |= {"scavenging": ExplorationScavenging()}
+ONE_LOGGER |= {"normalized scavenging": ExplorationScavenging(self_normalized=True)}
+WEIGHTED = {"pooling": "weighted", "divergences": {"A": 1.0, "B": 2.0}}
 LOGGERS = {
     "naive": MultiLoggerIPS(),
     "balanced": MultiLoggerIPS(pooling="balanced", self_normalized=True),
-    "naive DR": MultiLoggerDR(reward_model="q", self_normalized=True),
-    "balanced DR": MultiLoggerDR(pooling="balanced", reward_model="q"),
-    "weighted": MultiLoggerIPS(pooling="weighted", divergences={"A": 1.0, "B": 2.0}),
+    "naive DR": MultiLoggerDR(self_normalized=True, **Q),
+    "balanced DR": MultiLoggerDR(pooling="balanced", **Q),
+    "weighted": MultiLoggerIPS(**WEIGHTED),
     "mixture of arms": ExplorationScavenging(),
-    "loggers": ExplorationScavenging(match="logger"),
 }
 
 

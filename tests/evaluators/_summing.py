@@ -28,15 +28,12 @@ def world(n, seed=0, reward="clicks", *, full=False, free=False, labels=None, **
     if reward == "ratings":
         r, given["reward_range"] = np.clip(rng.random(n) + 0.1 * action, 0, 2), (0, 2)
     pi = rng.dirichlet(np.ones(N_ACTIONS), n)
-    return BanditLogs(
-        rng.normal(size=(n, 2)),
-        labels[action],
-        r,
-        mu[np.arange(n), action],
-        actions=labels,
-        logging_proba=mu if full else None,
-        **given,
-    ).with_columns(q=rng.random((n, N_ACTIONS)), pi=pi, other=np.tile(pi[:1], (n, 1)))
+    given |= {"actions": labels, "logging_proba": mu if full else None}
+    rows = rng.normal(size=(n, 2)), labels[action], r, mu[np.arange(n), action]
+    logs = BanditLogs(*rows, **given)
+    return logs.with_columns(
+        q=rng.random((n, N_ACTIONS)), pi=pi, other=np.tile(pi[:1], (n, 1))
+    )
 
 
 def cut(n, seed=0, n_parts=4):

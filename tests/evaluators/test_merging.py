@@ -40,58 +40,33 @@ from tests.evaluators.core._asked import bare_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
-STATIC = [
-    IPS(cmax=5),
-    SNIPS(),
-    DoublyRobust(reward_model="q_hat", cmax=2),
-    SNDR(reward_model="q_hat"),
-    SwitchDR(reward_model="q_hat", tau=3),
-    SubGaussianIPS(lam=0.1),
-    DirectMethod(reward_model="q_hat"),
-]
+Q = {"reward_model": "q_hat"}
+FAR = [SNIPS(), DoublyRobust(**Q), SNDR(**Q)]
+STATIC = [IPS(cmax=5), SNIPS(), SubGaussianIPS(lam=0.1), DirectMethod(**Q), SNDR(**Q)]
+STATIC += [DoublyRobust(cmax=2, **Q), SwitchDR(tau=3, **Q)]
 POOLINGS = [
     {"pooling": "naive"},
     {"pooling": "balanced"},
     {"pooling": "weighted", "divergences": {2: 0.5, 0: 1.0, 1: 2.0}},
 ]
-LOGGERS = [
-    evaluator
-    for pooling in POOLINGS
-    for evaluator in (
-        MultiLoggerIPS(**pooling),
-        MultiLoggerIPS(self_normalized=True, **pooling),
-        MultiLoggerDR(reward_model="q_hat", self_normalized=True, **pooling),
-    )
-]
+LOGGERS = [MultiLoggerIPS(**pooling) for pooling in POOLINGS]
+LOGGERS += [MultiLoggerIPS(self_normalized=True, **pooling) for pooling in POOLINGS]
+LOGGERS += [MultiLoggerDR(self_normalized=True, **Q, **one) for one in POOLINGS]
 SCAVENGING = [
-    ExplorationScavenging(),
-    ExplorationScavenging(self_normalized=True),
-    ExplorationScavenging(on_missing="nan"),
+    ExplorationScavenging(**given)
+    for given in ({}, {"self_normalized": True}, {"on_missing": "nan"})
 ]
 LOTTERY = [*SCAVENGING[:2], ExplorationScavenging(match="logger")]
-SLATES = [
-    PseudoInverse(),
-    PseudoInverse(self_normalized=True),
-    PseudoInverse(control_variates="single"),
-    SlateIPS(self_normalized=True),
-    CascadeIPS(),
-    CascadeDR(reward_model=0.3),
-    SlateDoublyRobust(reward_model=0.5),
-]
+SLATES = [PseudoInverse(), PseudoInverse(self_normalized=True), CascadeIPS()]
+SLATES += [PseudoInverse(control_variates="single"), SlateIPS(self_normalized=True)]
+SLATES += [CascadeDR(reward_model=0.3), SlateDoublyRobust(reward_model=0.5)]
 FAMILIES = {
-    "real_weighted": STATIC,
-    "zero_weights": STATIC,
-    "unseen": STATIC,
-    "far": [SNIPS(), DoublyRobust(reward_model="q_hat"), SNDR(reward_model="q_hat")],
-    "loggers_weighted": LOGGERS,
-    "logger_left_out": LOGGERS,
-    "loggers_far": LOGGERS,
-    "context_free_weighted": SCAVENGING,
-    "context_free_unseen": SCAVENGING,
+    **dict.fromkeys(("real_weighted", "zero_weights", "unseen"), STATIC),
+    "far": FAR,
+    **dict.fromkeys(("loggers_weighted", "logger_left_out", "loggers_far"), LOGGERS),
+    **dict.fromkeys(("context_free_weighted", "context_free_unseen"), SCAVENGING),
     "lottery": LOTTERY,
-    "slates_uniform": SLATES,
-    "slates_left_out": SLATES,
-    "slates_weighted": SLATES,
+    **dict.fromkeys(("slates_uniform", "slates_left_out", "slates_weighted"), SLATES),
 }
 
 

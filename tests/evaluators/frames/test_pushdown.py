@@ -137,7 +137,6 @@ def test_numbers_of_memory(frame_of, power, which):
     data = columns(seed=int(loggers))
     if not loggers:
         data["p"] = data["p"] ** power
-    evaluators = {name: one for name, one in evaluators.items() if name != "loggers"}
     found = evaluated(POLICIES, evaluators, lazy_of(frame_of, data, **which))
     logs = in_memory(data, roles(**which))
     check_same(found, evaluated(POLICIES, evaluators, logs))

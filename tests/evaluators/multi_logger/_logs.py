@@ -19,16 +19,10 @@ def several(n=300, m=3, k=4, seed=0, **fields):
     rows = np.arange(n)
     drawn = mu[logger, rows].cumsum(axis=1) > rng.random_sample((n, 1))
     action = np.where(drawn.any(axis=1), drawn.argmax(axis=1), k - 1)
-    arguments = {
-        "context": np.column_stack([rows, rng.normal(size=n)]),
-        "action": action,
-        "reward": action + rng.random_sample(n),
-        "actions": np.arange(k),
-        "logger": logger,
-        "logger_proba": mu[:, rows, action].T,
-        **fields,
-    }
-    return BanditLogs(**arguments), pi
+    known = {"logger": logger, "logger_proba": mu[:, rows, action].T}
+    known |= {"actions": np.arange(k), **fields}
+    context = np.column_stack([rows, rng.normal(size=n)])
+    return BanditLogs(context, action, action + rng.random_sample(n), **known), pi
 
 
 def without_support(**fields):

@@ -32,22 +32,12 @@ from tests.evaluators.test_merging import FAMILIES, world_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 POLICIES = {"new": "pi", "other": "other"}
-EVALUATORS = {
-    "IPS": IPS(),
-    "SNIPS": SNIPS(),
-    "clipped": IPS(cmax=3),
-    "DR": DoublyRobust(reward_model="q"),
-    "SNDR": SNDR(reward_model="q"),
-    "DM": DirectMethod(reward_model="q"),
-    "SG": SubGaussianIPS(lam=0.1),
-}
-NUMBERS = (
-    "value",
-    "standard_error",
-    "degrees_of_freedom",
-    "effective_sample_size",
-    "n_rounds",
-)
+Q = {"reward_model": "q"}
+EVALUATORS = {"IPS": IPS(), "SNIPS": SNIPS(), "clipped": IPS(cmax=3)}
+EVALUATORS |= {"DR": DoublyRobust(**Q), "SNDR": SNDR(**Q), "DM": DirectMethod(**Q)}
+EVALUATORS["SG"] = SubGaussianIPS(lam=0.1)
+NUMBERS = ["value", "standard_error", "degrees_of_freedom"]
+NUMBERS += ["effective_sample_size", "n_rounds"]
 
 
 def both(logs, evaluators=EVALUATORS, seed=0):
