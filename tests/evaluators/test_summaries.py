@@ -31,11 +31,8 @@ from tests.evaluators.core._asked import bare_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 POLICIES = {"new": "pi", "other": "other"}
-EVALUATORS = {
-    "IPS": IPS(),
-    "SNIPS": SNIPS(),
-    "DoublyRobust": DoublyRobust(reward_model=0.5),
-}
+EVALUATORS = {"IPS": IPS(), "SNIPS": SNIPS()}
+EVALUATORS["DoublyRobust"] = DoublyRobust(reward_model=0.5)
 FEW = {"IPS": IPS()}
 
 
@@ -47,14 +44,12 @@ def summed(logs, parts, policies=POLICIES, evaluators=EVALUATORS):
     return added(policies, evaluators, logs, parts)
 
 
-def assert_same(one, other, rtol=1e-12):
-    one, other = (
-        {
-            key: (value.value, value.standard_error, *value.confidence_interval())
-            for key, value in summary.values().items()
-        }
-        for summary in (one, other)
-    )
+def assert_same(*summaries, rtol=1e-12):
+    def told(value):
+        return value.value, value.standard_error, *value.confidence_interval()
+
+    tables = [summary.values() for summary in summaries]
+    one, other = ({key: told(v) for key, v in table.items()} for table in tables)
     assert one.keys() == other.keys()
     assert_allclose(list(one.values()), list(other.values()), rtol=rtol)
 
@@ -65,7 +60,7 @@ def test_parts_add_up_in_any_order():
     found = summed(logs, rows)
     assert isinstance(found.values(), ValueTable)
     assert found.n_rounds == 300 and found.policies == ("new", "other")
-    assert_same(found, summed(logs, rows[::-1]), 1e-10)
+    assert_same(found, summed(logs, rows[::-1]), rtol=1e-10)
     one = summed(logs, rows, policies="pi")  # without a name
     assert list(one.values()) == list(EVALUATORS)
     assert one.policies == () and "policies" not in repr(one)

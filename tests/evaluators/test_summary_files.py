@@ -62,7 +62,7 @@ def test_a_daily_job_keeps_its_total_in_a_file(path):
         total.save(str(path))
     total = ValueSummary.load(path)
     assert os.listdir(path.parent) == [path.name]
-    assert_same(total, summed(logs, days), 1e-10)
+    assert_same(total, summed(logs, days), rtol=1e-10)
     with pytest.raises(ValueError, match="Add summaries of parts"):
         total + summary_of(logs[days[1]], by="day")
     found = total.values()["new", "IPS"].by("day")
@@ -108,7 +108,7 @@ def test_labels_survive_a_file(labels, tmp_path):
     found.save(path)
     total = ValueSummary.load(path)
     assert "exact groups" in repr(total)
-    assert_same(total + rest, found + rest, 1e-10)
+    assert_same(total + rest, found + rest, rtol=1e-10)
 
 
 def test_a_file_is_whole_or_as_it_was(path, monkeypatch):
@@ -142,7 +142,7 @@ def test_no_byte_of_a_file_changes_unseen(path):
             assert "is damaged, or no file of" in str(error)
             continue
         assert repr(found) == repr(before)
-        assert_same(found, before, 0)
+        assert_same(found, before, rtol=0)
 
 
 # -- evaluators ---------------------------------------------------------------------

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
@@ -65,23 +64,19 @@ normalizing = pytest.mark.parametrize("normalized", [False, True])
 
 
 # -- the paper's numbers ------------------------------------------------------------
+ORACLE = {"pooling": "weighted", "divergences": (252.81, 4.2711111111)}
+
+
 @pytest.mark.parametrize(
     ("params", "expected"),
     [
         ({}, 14.5069444444),
         ({"pooling": "balanced"}, 11.0202020202),
-        ({"pooling": "weighted", "divergences": (252.81, 4.2711111111)}, 9.0755641324),
+        (ORACLE, 9.0755641324),
         ({"pooling": "weighted"}, 8.9479069237),
         ({"self_normalized": True}, 9.6267281106),
         ({"self_normalized": True, "pooling": "balanced"}, 9.1680672269),
-        (
-            {
-                "self_normalized": True,
-                "pooling": "weighted",
-                "divergences": (252.81, 4.2711111111),
-            },
-            9.9794479045,
-        ),
+        ({"self_normalized": True, **ORACLE}, 9.9794479045),
     ],
 )
 def test_four_rows(params, expected):
@@ -264,16 +259,16 @@ def test_a_difference_is_paired_within_loggers_and_groups(pooling, law):
 
 def test_a_logger_with_one_group_joins_another():
     logs, pi = several(n=300)
-    group = np.where(logs.logger_index == 1, 1000, np.arange(300) // 2)
-    logs = logs.replace(group=group)
-    with pytest.warns(FewGroupsWarning) as caught:
-        result = MultiLoggerIPS().fit(logs).evaluate(pi)
-    assert len(caught) == 1
-    assert np.isfinite(result.standard_error)
-    alone = logs.replace(group=np.where(logs.logger_index == 1, 1000, 0))
-    with pytest.warns(FewGroupsWarning):
-        result = MultiLoggerIPS().fit(alone).evaluate(pi)
-    assert result.degrees_of_freedom <= 2
+
+    def value_of(others):
+        group = np.where(logs.logger_index == 1, 1000, others)
+        with pytest.warns(FewGroupsWarning) as caught:
+            value = MultiLoggerIPS().fit(logs.replace(group=group)).evaluate(pi)
+        assert len(caught) == 1
+        return value
+
+    assert np.isfinite(value_of(np.arange(300) // 2).standard_error)
+    assert value_of(0).degrees_of_freedom <= 2
 
 
 def test_values_of_rows_keep_groups_and_weights():
@@ -293,16 +288,14 @@ def test_values_of_rows_keep_groups_and_weights():
 def test_cross_fitting_follows_the_rows_of_each_logger():
     logs, pi = several(n=101)
     for divergences in ("pooled", "per_logger"):
-        evaluator = MultiLoggerIPS(
-            pooling="weighted", divergences=divergences, cross_fit=4
-        )
+        given = {"pooling": "weighted", "divergences": divergences}
+        evaluator = MultiLoggerIPS(cross_fit=4, **given)
         result = evaluator.fit(logs).evaluate(pi)
-        plain = clone(evaluator).set_params(cross_fit=None).fit(logs).evaluate(pi)
+        plain = MultiLoggerIPS(**given).fit(logs).evaluate(pi)
         assert result.value != plain.value
         assert_allclose(result.value, plain.value, atol=4 * plain.standard_error)
         assert_allclose(result.round_values.mean(), result.value, rtol=1e-12)
-        shares = result.diagnostics["logger_shares"]
-        assert_allclose(sum(shares.values()), 1)
+        assert_allclose(sum(result.diagnostics["logger_shares"].values()), 1)
         # the loggers one after the other: the same folds
         order = np.argsort(logs.logger_index, kind="stable")
         again = evaluator.fit(logs[order]).score(pi[order])
@@ -315,12 +308,8 @@ def test_weighted_far_from_zero_has_an_error(divergences, cross_fit):
     """Rewards r + 1e6: divergences are those of the rewards themselves."""
     logs, pi = several()
     far = logs.replace(reward=logs.reward + 1e6)
-    evaluator = MultiLoggerIPS(
-        pooling="weighted",
-        self_normalized=True,
-        divergences=divergences,
-        cross_fit=cross_fit,
-    )
+    given = {"divergences": divergences, "cross_fit": cross_fit}
+    evaluator = MultiLoggerIPS(pooling="weighted", self_normalized=True, **given)
     result = evaluator.fit(far).evaluate(pi)
     shares = np.array(list(result.diagnostics["logger_shares"].values()))
     if cross_fit is None:
@@ -375,13 +364,9 @@ def test_pooled_divergences_of_the_terms():
         assert_allclose(found[k], expected, rtol=1e-10)
     # estimated from the own rounds: sample variances of these terms
     logs, pi = several()
+    given = {"pooling": "weighted", "divergences": "per_logger", "reward_model": 1.5}
     for normalized in (False, True):
-        evaluator = MultiLoggerDR(
-            pooling="weighted",
-            reward_model=1.5,
-            divergences="per_logger",
-            self_normalized=normalized,
-        )
+        evaluator = MultiLoggerDR(self_normalized=normalized, **given)
         found = evaluator.fit(logs).evaluate(pi).diagnostics["logger_divergences"]
         w = pi[np.arange(300), logs.action_index] / logs.propensity
         terms = 1.5 + w * (logs.reward - 1.5)
@@ -392,10 +377,8 @@ def test_pooled_divergences_of_the_terms():
 
 def test_a_fitted_model_and_cross_fitting():
     logs, pi = several(n=600)
-    evaluator = MultiLoggerDR(
-        pooling="weighted", reward_model=Ridge(), cv=3, cross_fit=3
-    )
-    result = evaluator.fit(logs).evaluate(pi)
+    robust = MultiLoggerDR(pooling="weighted", reward_model=Ridge(), cv=3, cross_fit=3)
+    result = robust.fit(logs).evaluate(pi)
     plain = MultiLoggerIPS(pooling="weighted").fit(logs).evaluate(pi)
     assert result.standard_error < plain.standard_error
     assert_allclose(result.value, plain.value, atol=4 * plain.standard_error)

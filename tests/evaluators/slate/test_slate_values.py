@@ -41,14 +41,12 @@ from tests.evaluators.slate._worlds import (
 
 
 def test_weights_of_rounds_and_rounds_that_are_not_used():
-    rows = np.tile([0, 1, 2], 20)
-    logs, weight = range_logs(rows=rows), np.linspace(1, 2, 60)
-    outside, inside = np.array([2, 0]), np.array([1, 1])
-    evaluator = PseudoInverse()
+    rows, weight = np.tile([0, 1, 2], 20), np.linspace(1, 2, 60)
+    logs = range_logs(rows=rows)
 
-    def value_of(used, logs=logs, weight=None):
-        target = np.where(used[:, None], inside, outside)
-        return quietly(evaluator, target, logs, weight)
+    def value_of(used, logs=logs, weight=None):  # inside, or outside of the range
+        target = np.where(used[:, None], [1, 1], [2, 0])
+        return quietly(PseudoInverse(), target, logs, weight)
 
     late = np.arange(60) >= 30
     half = value_of(late, weight=weight)
@@ -62,26 +60,6 @@ def test_weights_of_rounds_and_rounds_that_are_not_used():
     one = value_of(np.arange(60) == 7)
     assert one.value == pytest.approx(gain[7]) and np.isnan(one.standard_error)
     assert np.isnan(value_of(np.zeros(60, dtype=bool)).value)
-
-
-def weighted_by(weight):
-    """The value by whole slates whose weights are given, and its warnings."""
-    slates = np.resize(rankings(2, 3), (60, 2))
-    proba = 1 / np.where(weight > 0, weight, 1.0)
-    logs = SlateLogs(np.zeros((60, 1)), slates, np.arange(60), propensity=proba)
-    target = np.where(weight[:, None] > 0, slates, slates[:, ::-1])
-    return warned(SlateIPS().fit(logs), target)
-
-
-def test_weights_that_deserve_a_warning():
-    result, found = weighted_by(np.r_[np.zeros(50), np.ones(10)])
-    assert found[LowOverlapWarning, "10.0 effective rounds"] == pytest.approx(10)
-    assert PropensityWarning not in {kind for kind, _ in found}  # rare large ones
-    assert result.effective_sample_size == pytest.approx(10)
-    _, found = weighted_by(np.r_[20.0, np.full(29, 2.0), np.ones(30)])
-    assert (LowOverlapWarning, "effective rounds") in found
-    _, found = weighted_by(np.tile([1.5, 2.5], 30))
-    assert found[PropensityWarning, "mean importance weight is 2, where at most"] > 7
 
 
 def test_logs_of_another_kind():
@@ -199,72 +177,57 @@ def test_probabilities_of_logged_candidates_are_enough_for_the_logger():
 
 
 def test_what_serves_no_whole_slates():
-    with pytest.raises(ValueError, match=r"needs the logging policy.*propensity"):
-        SlateIPS().fit(golden_logs(logging_policy=None))
-    read = golden_logs(logging_policy=None).with_columns(slot_propensity=np.ones(5))
-    with pytest.raises(ValueError, match=r"ProductSlatePolicy\('slot_propensity'\)"):
-        SlateIPS().fit(read)
-    with pytest.raises(ValueError, match="at row 2"):
-        SlateIPS().fit(
-            golden_logs(logging_policy=EmpiricalSlatePolicy([[2, 0], [2, 1]]))
-        )
+    unknown = golden_logs(logging_policy=None)
+    read = unknown.with_columns(slot_propensity=np.ones(5))
+    few = golden_logs(logging_policy=EmpiricalSlatePolicy([[2, 0], [2, 1]]))
+    for logs, message in (
+        (unknown, r"needs the logging policy.*propensity"),
+        (read, r"ProductSlatePolicy\('slot_propensity'\)"),
+        (few, "at row 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            SlateIPS().fit(logs)
     fitted = SlateIPS().fit(golden_logs())
-    with pytest.raises(TypeError, match="by its slot marginals"):
-        fitted.evaluate(np.full((5, 2, 3), 1 / 3))
-    with pytest.raises(TypeError, match="probability of a slate cannot be computed"):
-        fitted.evaluate(SampledSlatePolicy(lambda logs, rng: logs.slate))
-    with pytest.raises(TypeError, match="IndependentSlotIPS"):
-        fitted.evaluate(np.full((5, 2), 0.5))
-
-    class Wrong:
-        def slot_marginals(self, logs): ...
-        def sample(self, logs, random_state): ...
-
-        def slate_proba(self, logs, slates):
-            return np.full(len(logs), 1.5)
-
-    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
-        fitted.evaluate(Wrong())
+    drawn = SampledSlatePolicy(lambda logs, rng: logs.slate)
+    for target, message in (
+        (np.full((5, 2, 3), 1 / 3), "by its slot marginals"),
+        (drawn, "probability of a slate cannot be computed"),
+        (np.full((5, 2), 0.5), "IndependentSlotIPS"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            fitted.evaluate(target)
 
 
 def test_groups_are_formed_as_evaluations_are():
-    target = np.tile([2, 0], (5, 1))
-    logs = golden_logs()
-    result = quietly(PseudoInverse(self_normalized=True), target, logs)
-    with pytest.warns(
-        LowOverlapWarning, match=r"1 of 2 groups .* 1 first: .*sum to -1"
-    ):
+    logs, target = golden_logs(), np.tile([2, 0], (5, 1))
+    ratio, plain = PseudoInverse(self_normalized=True), PseudoInverse()
+    result = quietly(ratio, target, logs)
+    told = r"1 of 2 groups .* 1 first: .*sum to -1"
+    with pytest.warns(LowOverlapWarning, match=told):
         groups = result.by([0, 0, 0, 0, 1])
-    assert np.isnan(groups[1].value)
-    assert np.isnan(groups[1].standard_error)
+    assert np.isnan([groups[1].value, groups[1].standard_error]).all()
     assert type(groups[1].warnings[0]) is LowOverlapWarning
-    own = quietly(PseudoInverse(self_normalized=True), target[:4], logs[:4])
+    own = quietly(ratio, target[:4], logs[:4])
     assert groups[0].value == pytest.approx(own.value)
     assert not groups[0].warnings
+    # where all rounds have none: the last round has a negative weight
+    heavy = quietly(ratio, target, logs, [1, 1, 1, 1, 99])
+    assert np.isnan(heavy.value)
+    [reason] = [w for w in heavy.warnings if "has no estimate" in str(w)]
+    assert type(reason) is LowOverlapWarning
+    assert heavy.by([0, 0, 0, 0, 1])[0].value == pytest.approx(own.value)
     # rounds that are left out, in a group of their own and beside a single other one
     logs, target = range_logs(), np.array([[2, 0], [1, 1], [1, 1]])
-    result = quietly(PseudoInverse(), target, logs)
+    result = quietly(plain, target, logs)
     with pytest.warns(SupportWarning, match="the policy takes no logged action"):
         groups = result.by([0, 1, 1])
     assert np.isnan(groups[0].value)
-    rest = quietly(PseudoInverse(), target[1:], logs[1:])
+    rest = quietly(plain, target[1:], logs[1:])
     assert groups[1].value == pytest.approx(rest.value)
     assert groups[1].standard_error == pytest.approx(rest.standard_error)
     beside = result.by([0, 0, 1])[0]
     assert beside.value == pytest.approx(3 * 0.2)
     assert np.isnan(beside.standard_error)  # a single round is used
-
-
-def test_a_group_may_have_a_value_where_all_rounds_have_none():
-    logs, target = golden_logs(), np.tile([2, 0], (5, 1))
-    evaluator = PseudoInverse(self_normalized=True)
-    weight = [1, 1, 1, 1, 99]  # the last round has a negative weight
-    result = quietly(evaluator, target, logs, weight)
-    assert np.isnan(result.value)
-    [reason] = [w for w in result.warnings if "has no estimate" in str(w)]
-    assert type(reason) is LowOverlapWarning
-    own = quietly(evaluator, target[:4], logs[:4])
-    assert result.by([0, 0, 0, 0, 1])[0].value == pytest.approx(own.value)
 
 
 def test_rounds_of_weight_zero_say_nothing():
@@ -330,16 +293,13 @@ def test_frequencies_are_the_default_and_unbiased_where_all_alike_is_not():
     [
         PseudoInverse(),
         PseudoInverse(self_normalized=True),
-        SlateIPS(),
-        SlateDoublyRobust(),
-        IndependentSlotIPS(),
+        *(SlateIPS(), SlateDoublyRobust(), IndependentSlotIPS()),
     ],
     ids=str,
 )
 def test_counts_that_refute_all_alike_are_told(evaluator):
     logs, target = logged(600, UNLIKE, 0)
-    alike = with_logger(logs, frequencies=False)
-    evaluator.fit(alike)
+    evaluator.fit(with_logger(logs, frequencies=False))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         result = evaluator.evaluate(target)
