@@ -122,8 +122,8 @@ def test_among_named_evaluators(logs, evaluators, name, reason):
 def test_what_is_left_out_is_recommended_with_what_it_needs():
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": CODE, "r": REWARD, "pi": np.full(N, 0.5)}).lazy()
-    roles = {"action": "a", "reward": "r", "propensity": 0.5, "actions": [0, 1]}
-    table = evaluate("pi", scan_logs(frame, **roles, columns={"pi": "pi"}))
+    roles = {"action": "a", "reward": "r", "actions": [0, 1], "columns": {"pi": "pi"}}
+    table = evaluate("pi", scan_logs(frame, propensity=0.5, **roles))
     told = "DoublyRobust would be recommended, but the logs lack predictions that are"
     assert table.recommended is None and table.reason.startswith(told)
     assert table.left_out == ("DoublyRobust", "SNDR")
@@ -227,9 +227,6 @@ def test_rows_whose_name_is_no_class_say_what_they_are(logs, evaluator, told):
     assert f"Deploy new: by {told} it is better" in compared.sentence
 
 
-STATIC = [n for n, cls in all_evaluators() if ".static." in cls.__module__]
-
-
 # -- names in the shell -------------------------------------------------------------
 @pytest.fixture
 def shell(tmp_path, capsys):
@@ -250,7 +247,8 @@ def test_names_in_any_case_and_parameters(shell):
     named = ["IPS", "IPS:cmax=10", "DRos:lam=2.5", "LogSmoothing:lam=none", "MRDR"]
     named += ["BalancedIPS:self_normalized=true", "MultiLoggerIPS:pooling=balanced"]
     words = ",".join(named).replace("IPS,", "ips,", 1).replace("DRos", "dros")
-    for asked, expected in ((words, named), ("all", STATIC)):
+    static = [n for n, cls in all_evaluators() if ".static." in cls.__module__]
+    for asked, expected in ((words, named), ("all", static)):
         code, out = shell(asked, "--json", "--folds", "3")
         assert code == 0, out
         found = [row["evaluator"] for row in json.loads(out)["values"]]
@@ -286,6 +284,7 @@ MODEL = "the error of the reward model"
 INF = float("inf")
 
 
+WALK = DRns(random_state=0)
 RARELY = "the bias of rounds accepted too rarely"
 ROUNDS, POLICY, _ = make_bandit_logs(400, random_state=0, return_truth=True)
 PAGES, RANKED, _ = make_slate_logs(200, random_state=0, return_truth=True)
@@ -300,31 +299,24 @@ def value_of(evaluator, policy=None):
 @pytest.mark.parametrize(
     ("evaluator", "reason"),
     [
-        (IPS(cmax=2.0), CLIPPED),
-        (IPS(cmax="auto"), CLIPPED),
+        *((IPS(cmax=bound), CLIPPED) for bound in (2.0, "auto")),
         (SNIPS(cmax=2.0), CLIPPED),
-        (DoublyRobust(cmax=2.0), CLIPPED),
-        (DoublyRobust(cmax=0.0), CLIPPED),
-        (DirectMethod(), MODEL),
+        *((DoublyRobust(cmax=bound), CLIPPED) for bound in (2.0, 0.0)),
+        *((cls(), MODEL) for cls in (DirectMethod, SlateDirectMethod)),
         (SwitchDR(), "the bias of dropped weights"),
-        (SwitchDR(tau=INF), False),
-        (DRos(), SHRUNK),
-        (DRos(lam="auto"), SHRUNK),
-        (DRos(lam=INF), False),
-        (SubGaussianIPS(), SHRUNK),
-        (SubGaussianIPS(lam=0.0), False),
-        (SubGaussianDR(), SHRUNK),
-        (SubGaussianDR(lam=0.0), False),
+        *((DRos(lam=lam), SHRUNK) for lam in (10.0, "auto")),
+        *((cls(), SHRUNK) for cls in (SubGaussianIPS, SubGaussianDR)),
         (LogSmoothing(), "the bias of smoothed rewards"),
-        (LogSmoothing(lam=0.0), False),
-        (PseudoInverse(cmax=2.0), CLIPPED),
-        (SlateDoublyRobust(cmax=2.0), CLIPPED),
-        (SlateDirectMethod(), MODEL),
-        (PseudoInverse(), False),
-        (DRns(random_state=0), False),  # R / C of a policy that does not learn
-        (DRns(random_state=0, horizon=20), RARELY),
-        (DRns(random_state=0, horizon=20, q=0.0), False),
-        (DRns(random_state=0, horizon=20, acceptance="worst_case"), False),
+        *((cls(cmax=2.0), CLIPPED) for cls in (PseudoInverse, SlateDoublyRobust)),
+        *((one, False) for one in (SwitchDR(tau=INF), DRos(lam=INF), PseudoInverse())),
+        *(
+            (cls(lam=0.0), False)
+            for cls in (SubGaussianIPS, SubGaussianDR, LogSmoothing)
+        ),
+        (WALK, False),  # R / C of a policy that does not learn
+        (clone(WALK).set_params(horizon=20), RARELY),
+        (clone(WALK).set_params(horizon=20, q=0.0), False),
+        (clone(WALK).set_params(horizon=20, acceptance="worst_case"), False),
     ],
     ids=repr,
 )
