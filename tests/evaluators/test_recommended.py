@@ -44,7 +44,7 @@ from skope_ope.__main__ import main
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs, make_slate_logs
 from skope_ope.utils import all_evaluators
 from tests._quiet import quiet
-from tests.evaluators.core._asked import bare_logs, interval_of
+from tests.evaluators.core._asked import bare_logs
 from tests.test_common import EVALUATORS
 
 N = 60
@@ -364,29 +364,3 @@ def test_values_and_differences_carry_it():
     assert "leaves out" not in plain._repr_html_()
     assert (shrunk - model).leaves_bias_out == f"{SHRUNK}; {MODEL}"
     assert (plain - value_of(SNIPS())).leaves_bias_out is False
-
-
-def heavy_logs(n, seed):
-    """A logger that takes the good action in 2% of the rounds."""
-    rng = np.random.RandomState(seed)
-    mu = np.array([0.98, 0.02])
-    action = (rng.random_sample(n) > mu[0]).astype(int)
-    reward = (rng.random_sample(n) < np.where(action == 1, 0.8, 0.3)).astype(float)
-    return bare_logs(action, reward, mu[action], reward_range=(0, 1))
-
-
-def test_a_marked_interval_misses_where_weights_are_heavy():
-    """The case of the mark: half the error of DR's, and hardly a hit."""
-    policy, truth = np.tile([0.1, 0.9], (2000, 1)), 0.1 * 0.3 + 0.9 * 0.8
-    hits, errors = np.zeros(2), np.zeros(2)
-    for seed in range(40):
-        logs = heavy_logs(2000, seed)
-        # a model that knows no action: it was fitted to what the logger mostly did
-        for k, cls in enumerate((DRos, DoublyRobust)):
-            value = quiet(cls(reward_model=0.3).fit(logs), policy)
-            low, high = interval_of(value)
-            hits[k] += low <= truth <= high
-            errors[k] += value.standard_error
-            assert bool(value.leaves_bias_out) == (cls is DRos)
-    assert hits[0] == 0 and hits[1] >= 36
-    assert errors[0] < errors[1] / 2

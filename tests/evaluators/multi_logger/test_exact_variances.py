@@ -131,12 +131,9 @@ def test_a_round_that_nothing_tells_the_spread_of_is_named():
 # -- worlds by the terms of all their cells --------------------------------------------
 def random_world(rng, k, x, m):
     loggers = rng.dirichlet(np.full(k, rng.choice([0.3, 1, 5])), (m, x))
-    return World(
-        rng.dirichlet(np.ones(x)),
-        loggers * 0.9 + 0.1 / k,
-        rng.dirichlet(np.ones(k), x),
-        rng.normal(size=(x, k)) + rng.choice([0, 3]),
-    )
+    p, target = rng.dirichlet(np.ones(x)), rng.dirichlet(np.ones(k), x)
+    delta = rng.normal(size=(x, k)) + rng.choice([0, 3])
+    return World(p, loggers * 0.9 + 0.1 / k, target, delta)
 
 
 def population(world, sizes):

@@ -86,16 +86,6 @@ def test_unbiased_where_slots_add_up(evaluator, n_slots):
         assert result.diagnostics["mean_weight"] == pytest.approx(1, abs=1e-12)
 
 
-def test_biased_where_slots_do_not_add_up():
-    slates = rankings(3, 5)
-    values = additive(slates, np.random.RandomState(0).random_sample((3, 5))) ** 2
-    logger = PlackettLuceSlatePolicy.from_ranks(np.arange(1, 6), 3)
-    logs, proba = world(logger, slates, values, 5)
-    result = quietly(PseudoInverse(), np.tile([2, 0, 4], (60, 1)), logs, proba)
-    truth = values[(slates == [2, 0, 4]).all(axis=1)][0]
-    assert abs(result.value - truth) > 1e-3
-
-
 @pytest.mark.parametrize("ratio", [False, True])
 def test_one_slot_is_inverse_propensity_scoring(ratio):
     rng = np.random.RandomState(0)

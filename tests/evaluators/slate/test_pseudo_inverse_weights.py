@@ -171,14 +171,9 @@ def test_many_candidates_of_few_types():
     logs = showed(slates, rng.random_sample(30), n_candidates=40)
     loggers = UniformSlatePolicy(6), PlackettLuceSlatePolicy(np.full(40, 3.0), 6)
     for kind in (None, "multiple"):
-        closed, general = (
-            quietly(
-                PseudoInverse(control_variates=kind),
-                np.roll(slates, 1, axis=0),
-                logs.replace(logging_policy=logger),
-            ).round_values
-            for logger in loggers
-        )
+        given = PseudoInverse(control_variates=kind), np.roll(slates, 1, axis=0)
+        by_logger = (logs.replace(logging_policy=logger) for logger in loggers)
+        closed, general = (quietly(*given, one).round_values for one in by_logger)
         assert_allclose(general, closed, rtol=0, atol=1e-9)
 
 
