@@ -16,6 +16,7 @@ from tests.evaluators.core._asked import bare_logs
 from tests.evaluators.multi_logger._logs import POOLINGS, several
 from tests.evaluators.multi_logger._toy import (
     DIVERGENCES,
+    ONE_CONTEXT,
     TOY,
     VALUE,
     World,
@@ -42,11 +43,10 @@ def test_the_toy_exactly(evaluator, variance):
     assert_allclose(found, variance, rtol=1e-6)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("divergences", "mean", "variance"),
     [
-        pytest.param("per_logger", 6.175914, 9.713273, marks=pytest.mark.theory),
+        ("per_logger", 6.175914, 9.713273),
         ("pooled", 8.152088, 1.374033),
     ],
 )
@@ -56,7 +56,6 @@ def test_estimated_weights_exactly(divergences, mean, variance):
     assert_allclose(found, (mean, variance), rtol=1e-6)
 
 
-@pytest.mark.theory
 @pytest.mark.parametrize(
     ("divergences", "variance"), [("per_logger", 19.154489), ("pooled", 1.755308)]
 )
@@ -77,14 +76,12 @@ def value_and_squared_error(evaluator):
     return statistic
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("evaluator", "variance"), TOY_VARIANCES[:3])
 def test_the_stratified_variance_is_unbiased(evaluator, variance):
     (_, found), _ = exact_moments(value_and_squared_error(evaluator), 2)
     assert_allclose(found, variance / 2, rtol=1e-6)
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("sizes", [(2, 1), (1, 3), (1, 1)], ids=str)
 @pytest.mark.parametrize(
     "evaluator",
@@ -100,7 +97,7 @@ def test_the_stratified_variance_is_unbiased(evaluator, variance):
 def test_cells_of_one_round_never_understate_the_variance(evaluator, sizes):
     """Over all logs: an error that is too large on average, or none."""
     statistic = value_and_squared_error(evaluator)
-    (_, error), (variance, _) = TOY.exact_moments(statistic, sizes)
+    (_, error), (variance, _) = ONE_CONTEXT.exact_moments(statistic, sizes)
     # a round that weighs more than all rounds of the other: nothing tells its spread
     weights = np.ones(2)
     if evaluator.pooling == "weighted":
