@@ -23,30 +23,23 @@ from skope_ope import (
 
 LABELS = np.array(["x", "y", "z"])
 POLICIES = {"one": "one", "two": "two"}
-ONE_LOGGER = {
-    "IPS": IPS(),
-    "clipped": IPS(cmax=1.5),
-    "SNIPS": SNIPS(),
-    "DM": DirectMethod(reward_model="q"),
-    "DR": DoublyRobust(reward_model="q"),
-    "DR of a number": DoublyRobust(reward_model=0.4, cmax=2.0),
-    "SNDR": SNDR(reward_model="q"),
-    "SwitchDR": SwitchDR(reward_model="q", tau=1),
-    "DRos": DRos(reward_model="q"),
-    "SubGaussianIPS": SubGaussianIPS(),
-    "SubGaussianDR": SubGaussianDR(reward_model="q"),
-    "LogSmoothing": LogSmoothing(lam=0.3),
-    "scavenging": ExplorationScavenging(),
-    "normalized scavenging": ExplorationScavenging(self_normalized=True),
-}
+Q = {"reward_model": "q"}
+ONE_LOGGER = {"IPS": IPS(), "clipped": IPS(cmax=1.5), "SNIPS": SNIPS()}
+ONE_LOGGER |= {"DM": DirectMethod(**Q), "DR": DoublyRobust(**Q), "SNDR": SNDR(**Q)}
+ONE_LOGGER |= {"DR of a number": DoublyRobust(reward_model=0.4, cmax=2.0)}
+ONE_LOGGER |= {"SwitchDR": SwitchDR(tau=1, **Q), "DRos": DRos(**Q)}
+ONE_LOGGER |= {"SubGaussianIPS": SubGaussianIPS(), "SubGaussianDR": SubGaussianDR(**Q)}
+ONE_LOGGER |= {"LogSmoothing": LogSmoothing(lam=0.3)}
+ONE_LOGGER |= {"scavenging": ExplorationScavenging()}
+ONE_LOGGER |= {"normalized scavenging": ExplorationScavenging(self_normalized=True)}
+WEIGHTED = {"pooling": "weighted", "divergences": {"A": 1.0, "B": 2.0}}
 LOGGERS = {
     "naive": MultiLoggerIPS(),
     "balanced": MultiLoggerIPS(pooling="balanced", self_normalized=True),
-    "naive DR": MultiLoggerDR(reward_model="q", self_normalized=True),
-    "balanced DR": MultiLoggerDR(pooling="balanced", reward_model="q"),
-    "weighted": MultiLoggerIPS(pooling="weighted", divergences={"A": 1.0, "B": 2.0}),
+    "naive DR": MultiLoggerDR(self_normalized=True, **Q),
+    "balanced DR": MultiLoggerDR(pooling="balanced", **Q),
+    "weighted": MultiLoggerIPS(**WEIGHTED),
     "mixture of arms": ExplorationScavenging(),
-    "loggers": ExplorationScavenging(match="logger"),
 }
 
 
@@ -54,15 +47,16 @@ def columns(n_rounds=400, seed=0, shift=0.0):
     """Columns of a log of two loggers."""
     rng = np.random.default_rng(seed)
     k, n = len(LABELS), n_rounds
+    rows = np.arange(n)
     every = np.stack([rng.dirichlet(np.ones(k), n) for _ in range(2)], axis=1)
     logger = rng.integers(0, 2, n)
-    draws = (rng.random(n)[:, None] > every[np.arange(n), logger].cumsum(axis=1)).sum(1)
+    draws = (rng.random(n)[:, None] > every[rows, logger].cumsum(axis=1)).sum(1)
     action = np.minimum(draws, k - 1)
-    under = every[np.arange(n), :, action]
+    under = every[rows, :, action]
     data = {
         "action": LABELS[action],
         "reward": (rng.random(n) < 0.3) + shift,
-        "p": under[np.arange(n), logger],
+        "p": under[rows, logger],
         "logger": np.array(["A", "B"])[logger],
         "under_A": under[:, 0],
         "under_B": under[:, 1],
@@ -71,29 +65,24 @@ def columns(n_rounds=400, seed=0, shift=0.0):
         "day": rng.integers(0, 3, n),
     }
     tables = {
-        "one": rng.dirichlet(np.ones(k), n),
-        "two": rng.dirichlet(np.full(k, 0.3), n),
-        "q": shift + rng.random((n, k)),
+        name: rng.dirichlet(np.full(k, a), n) for name, a in (("one", 1), ("two", 0.3))
     }
+    tables["q"] = shift + rng.random((n, k))
     for name, table in tables.items():
         data |= {f"{name}_{a}": table[:, a] for a in range(k)}
-    for name in POLICIES:
-        data[f"{name}_logged"] = tables[name][np.arange(n), action]
-    data["A or B"] = rng.random(n)
-    data["B or A"] = 1 - data["A or B"]
+        data[f"{name}_logged"] = table[rows, action]
     return data
 
 
 def roles(groups=False, weights=False, loggers=False):
     """Which column is what, as `scan_logs` takes it."""
     tables = {name: [f"{name}_{a}" for a in range(3)] for name in ("one", "two", "q")}
+    tables |= {name: name for name in ("one_logged", "two_logged", "day")}
     found = {
         "action": "action",
         "reward": "reward",
         "propensity": "p",
-        "columns": tables
-        | {name: name for name in ("one_logged", "two_logged", "day")}
-        | {"which logger": ["A or B", "B or A"]},
+        "columns": tables,
     }
     if groups:
         found["group"] = "group"
@@ -106,18 +95,16 @@ def roles(groups=False, weights=False, loggers=False):
 
 def in_memory(data, roles, **stated):
     """The same as ordinary logs."""
-    fields = {
-        name: np.stack([data[one] for one in column], axis=1)
-        if isinstance(column, list)
-        else data[column]
-        for name, column in roles.items()
-        if name != "columns"
-    }
-    tables = {
-        name: np.stack([data[one] for one in names], axis=1)
-        if isinstance(names, list)
-        else data[names]
-        for name, names in roles["columns"].items()
-    }
+
+    def read(named):
+        return {
+            name: np.stack([data[one] for one in column], axis=1)
+            if isinstance(column, list)
+            else data[column]
+            for name, column in named.items()
+        }
+
+    tables = read(roles["columns"])
+    fields = read({name: one for name, one in roles.items() if name != "columns"})
     logs = BanditLogs(np.empty((len(data["p"]), 0)), **fields, **stated)
     return logs.with_columns(**tables)

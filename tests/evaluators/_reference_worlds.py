@@ -50,13 +50,8 @@ def eight_rounds():
     x = np.repeat([0, 1], 4)
     mu = np.array([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])[x]
     action = np.array([0, 1, 2, 0, 2, 2, 0, 1])
-    logs = BanditLogs(
-        x[:, None],
-        action,
-        [0, 1, 1, 1, 0, 1, 1, 0],
-        mu[np.arange(8), action],
-        logging_proba=mu,
-    )
+    rows = x[:, None], action, [0, 1, 1, 1, 0, 1, 1, 0], mu[np.arange(8), action]
+    logs = BanditLogs(*rows, logging_proba=mu)
     pi = np.array([[0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])[x]
     q_hat = np.array([[0.3, 0.4, 0.6], [0.7, 0.5, 0.2]])[x]
     return World(with_day(logs, pi=pi, other=mu, q_hat=q_hat), ("pi", "other"))
@@ -81,15 +76,9 @@ def logged(n, n_actions, seed, *, offset=None, never=None, whole=True, **fields)
         noise = np.round(64 * rng.normal(size=n)) / 64
         reward = offset + np.round(64 * mean[rows, action]) / 64 + noise
         q_hat = offset + mean
-    logs = BanditLogs(
-        np.column_stack([rng.normal(size=n), rows % 5]),
-        action,
-        reward,
-        mu[rows, action],
-        actions=np.arange(n_actions),
-        logging_proba=mu if whole else None,
-        **fields,
-    )
+    fields |= {"actions": np.arange(n_actions), "logging_proba": mu if whole else None}
+    context = np.column_stack([rng.normal(size=n), rows % 5])
+    logs = BanditLogs(context, action, reward, mu[rows, action], **fields)
     return World(with_day(logs, pi=pi, other=other, q_hat=q_hat), ("pi", "other"))
 
 
@@ -122,17 +111,10 @@ def several_loggers(n, seed, *, offset=0.0, spread=1.0, never=False, **fields):
     logger = rng.choice(n_loggers, n, p=np.array([1, 2, 3]) / 6)
     action = drawn(mu[logger, rows], rng)
     reward = offset + np.round(64 * spread * (action + rng.normal(size=n))) / 64
-    logs = BanditLogs(
-        np.column_stack([rows % 4, rng.normal(size=n)]),
-        action,
-        reward,
-        mu[logger, rows, action],
-        actions=np.arange(n_actions),
-        logger=logger,
-        logger_proba=mu[:, rows, action].T,
-        logging_proba=mu[logger, rows],
-        **fields,
-    )
+    fields |= {"actions": np.arange(n_actions), "logger": logger}
+    fields |= {"logger_proba": mu[:, rows, action].T, "logging_proba": mu[logger, rows]}
+    context = np.column_stack([rows % 4, rng.normal(size=n)])
+    logs = BanditLogs(context, action, reward, mu[logger, rows, action], **fields)
     q_hat = offset + spread * np.tile([0.25, 1.0, 1.75], (n, 1))
     logs = with_day(logs, pi=pi, other=0.5 * pi + 1 / 6, q_hat=q_hat)
     return World(logs, ("pi", "other"))
@@ -189,18 +171,14 @@ def logs_of_a_lottery(n, seed):
     mu = np.array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])
     action = drawn(mu[logger], rng)
     reward = action + np.round(64 * rng.normal(size=n)) / 64
-    logs = BanditLogs(
-        rng.normal(size=(n, 2)),
-        action,
-        reward,
-        logger=logger,
-        logger_proba=mu[:, action].T,
-    )
+    known = {"logger": logger, "logger_proba": mu[:, action].T}
+    logs = BanditLogs(rng.normal(size=(n, 2)), action, reward, **known)
     pi = rng.dirichlet(np.ones(3), n)
     logs = with_day(logs, pi=pi, other=0.5 * pi + 1 / 6)
     return World(logs, ("pi", "other"))
 
 
+PRODUCT = np.array([[0.1, 0.1, 0.2, 0.2, 0.4], [0.2] * 5, [0.3, 0.1, 0.3, 0.1, 0.2]])
 FEW_SLATES = [[2, 3, 1], [0, 1, 2], [1, 0, 3], [2, 1, 0]]
 
 
@@ -210,15 +188,7 @@ def slates(n, kind, seed, weighted=False):
     appeal = np.array([0.3, 0.6, 1.0, 1.6, 2.5])
     logger = {
         "uniform": UniformSlatePolicy(3),
-        "product": ProductSlatePolicy(
-            np.array(
-                [
-                    [0.1, 0.1, 0.2, 0.2, 0.4],
-                    [0.2, 0.2, 0.2, 0.2, 0.2],
-                    [0.3, 0.1, 0.3, 0.1, 0.2],
-                ]
-            )
-        ),
+        "product": ProductSlatePolicy(PRODUCT),
         "plackett_luce": PlackettLuceSlatePolicy(appeal, 3),
         "empirical": EmpiricalSlatePolicy(FEW_SLATES),
     }[kind]
@@ -244,49 +214,39 @@ def _draw_slates(kind, n, appeal, rng):
     if kind == "empirical":
         return np.array(FEW_SLATES)[rng.choice(len(FEW_SLATES), n)]
     if kind == "product":
-        return np.column_stack(
-            [
-                rng.choice(5, n, p=[0.1, 0.1, 0.2, 0.2, 0.4]),
-                rng.choice(5, n),
-                rng.choice(5, n, p=[0.3, 0.1, 0.3, 0.1, 0.2]),
-            ]
-        )
+        shares = PRODUCT[0], None, PRODUCT[2]
+        return np.column_stack([rng.choice(5, n, p=share) for share in shares])
     score = np.zeros(5) if kind == "uniform" else np.log(appeal)
     return np.argsort(-(score + rng.gumbel(size=(n, 5))), axis=1)[:, :3]
 
 
-WORLDS = {
+WORLDS = {  # of a family
     "eight": ("static", eight_rounds),
     "clicks": ("static", lambda: logged(500, 4, 1, whole=False)),
     "real_weighted": (
         "static",
-        lambda: logged(
-            40, 3, 2, offset=0.0, sample_weight=weights(40, 2), reward_range=(-6, 6)
-        ),
+        lambda: logged(40, 3, 2, offset=0.0, **weighted(40, 2)),
     ),
-    "zero_weights": (
-        "static",
-        lambda: logged(60, 3, 3, sample_weight=weights(60, 3, n_zero=15)),
-    ),
+    "zero_weights": ("static", lambda: logged(60, 3, 3, **zero_weights(60, 3, 15))),
     "unseen": ("static", lambda: logged(60, 4, 4, never=3)),
-    "far": ("static", lambda: logged(500, 3, 5, offset=1e6)),
+    "far": ("static", lambda: _rounded(logged(500, 3, 5, offset=1e6))),
     "tiny": ("static", one_tiny_propensity),
     "loggers": ("multi_logger", lambda: several_loggers(300, 11)),
     "loggers_weighted": (
         "multi_logger",
-        lambda: several_loggers(90, 12, sample_weight=weights(90, 12, n_zero=6)),
+        lambda: several_loggers(90, 12, **zero_weights(90, 12, 6)),
     ),
     "logger_left_out": ("multi_logger", lambda: several_loggers(200, 13, never=True)),
     "loggers_far": (
         "multi_logger",
-        lambda: several_loggers(300, 14, offset=1e6, spread=0.125),
+        lambda: _rounded(several_loggers(300, 14, offset=1e6, spread=0.125)),
     ),
     "uniform_log": ("sequential", lambda: uniform_log(500, 21)),
     "unlike_log": ("sequential", lambda: unlike_log(400, 22)),
     "context_free": ("scavenging", lambda: context_free_log(300, 31)),
     "context_free_weighted": (
         "scavenging",
-        lambda: context_free_log(90, 32, sample_weight=weights(90, 32, n_zero=9)),
+        lambda: context_free_log(90, 32, **zero_weights(90, 32, 9)),
     ),
     "context_free_unseen": ("scavenging", lambda: context_free_log(60, 33, never=2)),
     "lottery": ("lottery", lambda: logs_of_a_lottery(200, 34)),
@@ -296,10 +256,16 @@ WORLDS = {
     "slates_left_out": ("slate", lambda: slates(100, "empirical", 45)),
     "slates_weighted": ("slate", lambda: slates(200, "uniform", 44, weighted=True)),
 }
-for _name in ("far", "loggers_far"):  # a reward of 1e6 is rounded by 1e-10
-    WORLDS[_name] = (WORLDS[_name][0], lambda make=WORLDS[_name][1]: _rounded(make()))
+
+
+def weighted(n, seed):
+    return {"sample_weight": weights(n, seed), "reward_range": (-6, 6)}
+
+
+def zero_weights(n, seed, n_zero):
+    return {"sample_weight": weights(n, seed, n_zero=n_zero)}
 
 
 def _rounded(world):
-    world.atol = 1e-9
+    world.atol = 1e-9  # a reward of 1e6 is rounded by 1e-10
     return world

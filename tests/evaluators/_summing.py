@@ -4,16 +4,17 @@
 
 import numpy as np
 
-from skope_ope import BanditLogs
-from skope_ope.evaluators._counted import Counted
-from skope_ope.evaluators._value_summary import ValueSummary
-from skope_ope.evaluators.parts._part_sums import sums_of_part
+from skope_ope import BanditLogs, summarize
 
 N_ACTIONS = 4
 
 
 def world(n, seed=0, reward="clicks", *, full=False, free=False, labels=None, **given):
-    """Logs of a contextual logger, with policies and a model as columns."""
+    """Logs with two policies and a model as columns; the logger may ignore the context.
+
+    Rewards are 0/1, few of them ones ("rare"), of no known range ("revenue"), or of
+    one ("ratings").
+    """
     labels = np.arange(N_ACTIONS) if labels is None else labels
     rng = np.random.default_rng(seed)
     mu = rng.dirichlet(np.full(N_ACTIONS, 2.0), n)
@@ -27,15 +28,12 @@ def world(n, seed=0, reward="clicks", *, full=False, free=False, labels=None, **
     if reward == "ratings":
         r, given["reward_range"] = np.clip(rng.random(n) + 0.1 * action, 0, 2), (0, 2)
     pi = rng.dirichlet(np.ones(N_ACTIONS), n)
-    return BanditLogs(
-        rng.normal(size=(n, 2)),
-        labels[action],
-        r,
-        mu[np.arange(n), action],
-        actions=labels,
-        logging_proba=mu if full else None,
-        **given,
-    ).with_columns(q=rng.random((n, N_ACTIONS)), pi=pi, other=np.tile(pi[:1], (n, 1)))
+    given |= {"actions": labels, "logging_proba": mu if full else None}
+    rows = rng.normal(size=(n, 2)), labels[action], r, mu[np.arange(n), action]
+    logs = BanditLogs(*rows, **given)
+    return logs.with_columns(
+        q=rng.random((n, N_ACTIONS)), pi=pi, other=np.tile(pi[:1], (n, 1))
+    )
 
 
 def cut(n, seed=0, n_parts=4):
@@ -45,13 +43,7 @@ def cut(n, seed=0, n_parts=4):
     return np.split(rng.permutation(n), places)
 
 
-def summary_of(policies, evaluators, logs, **given):
-    """Return the summary of some logs in memory."""
-    sums = sums_of_part(policies, evaluators, logs, **given)
-    return ValueSummary.of(sums, policies, evaluators, logs, Counted.of_logs(logs))
-
-
 def summed(policies, evaluators, logs, parts, **given):
     """Return the summary that parts of some logs add up to."""
-    given = {"n_total": len(logs), **given}
-    return sum(summary_of(policies, evaluators, logs[rows], **given) for rows in parts)
+    given["evaluators"] = evaluators
+    return sum(summarize(policies, logs[rows], **given) for rows in parts if len(rows))

@@ -113,6 +113,22 @@ def check_law(found, expected):
         assert "Rescale the rewards: reward * 1e" in str(one)
 
 
+def check_scales(found, scales=SCALES):
+    """All pairs of numbers and warnings that are found at a scale keep the law."""
+    expected = found(1.0)
+    for scale in scales:
+        for one, other in zip(found(scale), expected, strict=True):
+            check_law(one, other)
+
+
+def merged(policy, logs, evaluators):
+    """The table of two parts that were added up."""
+    parts = logs[:100], logs[100:]
+    return sum(
+        summarize({"new": policy}, one, evaluators=evaluators) for one in parts
+    ).values()
+
+
 @pytest.fixture(autouse=True)
 def only_words_of_ours():
     """Warnings of numpy are errors; those of the package are looked at by the tests."""
@@ -131,11 +147,13 @@ def value_of(name, kind, scale):
 def test_values(name, kind):
     if name == "LogSmoothing" and kind == "normal":
         return  # it takes no negative rewards
-    expected = numbers(value_of(name, kind, 1.0), 1.0)
-    for scale in SCALES:
+
+    def found(scale):
         value = value_of(name, kind, scale)
-        check_law(numbers(value, scale), expected)
         assert np.isfinite(value.value) and value.standard_error != 0
+        return [numbers(value, scale)]
+
+    check_scales(found)
 
 
 @pytest.mark.parametrize("kind", REWARDS)
@@ -144,17 +162,13 @@ def test_differences_groups_and_gains(name, kind):
     def found(scale):
         evaluator = EVALUATORS[name](scale).fit(logs_of(kind, scale, name))
         value, other = evaluator.evaluate(POLICY), evaluator.evaluate(UniformPolicy())
-        groups = [numbers(one, scale) for one in value.by(WHO).values()]
         lift = value.lift(other)
         assert np.isnan(lift.value) or scale == 1 or 1e-100 < scale < 1e100
         if name == "SNIPS":
             assert repr(value.sensitivity())
-        return [numbers(value - other, scale), *groups]
+        return [numbers(one, scale) for one in (value - other, *value.by(WHO).values())]
 
-    expected = found(1.0)
-    for scale in SCALES:
-        for one, other in zip(found(scale), expected, strict=True):
-            check_law(one, other)
+    check_scales(found)
 
 
 @pytest.mark.frames
@@ -163,13 +177,10 @@ def test_differences_groups_and_gains(name, kind):
 def test_sources(where, kind, tmp_path):
     pandas = pytest.importorskip("pandas")
     roles = {"action": "a", "reward": "r", "propensity": "p", "context": ["x"]}
-    names = ["IPS", "SNIPS"]
-    if where != "frame":
-        names += ["DoublyRobust", "SNDR"]
+    names = ["IPS", "SNIPS", "DoublyRobust", "SNDR"][: 2 if where == "frame" else 4]
 
-    def found(scale):
-        logs = logs_of(kind, scale)
-        about = {"reward_range": logs.reward_range}
+    def table_of(logs):
+        about = roles | {"reward_range": logs.reward_range}
         columns = {"x": X[:, 0], "a": ACTION, "r": logs.reward, "p": MU[ACTION]}
         frame = pandas.DataFrame(columns | dict(zip("def", PI, strict=True)))
         if where == "table":
@@ -177,23 +188,20 @@ def test_sources(where, kind, tmp_path):
         if where == "summary":
             return summarize({"new": POLICY}, logs, evaluators=names).values()
         if where == "merged":
-            parts = logs[:100], logs[100:]
-            return sum(
-                summarize({"new": POLICY}, part, evaluators=names) for part in parts
-            ).values()
+            return merged(POLICY, logs, names)
         if where == "file":
             frame.to_csv(path := tmp_path / "log.csv", index=False)
-            return evaluate(POLICY, scan_logs(path, **roles, **about), evaluators=names)
+            return evaluate(POLICY, scan_logs(path, **about), evaluators=names)
         lazy = pytest.importorskip("polars").from_pandas(frame).lazy()
-        lazy = scan_logs(lazy, **roles, **about, columns={"pi": ["d", "e", "f"]})
+        lazy = scan_logs(lazy, **about, columns={"pi": ["d", "e", "f"]})
         return evaluate("pi", lazy, evaluators=names)
 
-    expected = {name: numbers(one, 1.0) for name, one in found(1.0).items()}
-    for scale in SCALES:
-        table = found(scale)
+    def found(scale):
+        table = table_of(logs_of(kind, scale))
         assert repr(table) and table._repr_html_()
-        for name, one in table.items():
-            check_law(numbers(one, scale), expected[name])
+        return [numbers(one, scale) for one in table.values()]
+
+    check_scales(found)
 
 
 @pytest.mark.parametrize(
@@ -214,32 +222,24 @@ def test_slates(evaluator):
         given = {"n_candidates": 4, "logging_policy": UniformSlatePolicy(2)}
         given |= {"slot_reward": CLICKS * scale, "reward_range": (0, 2 * scale)}
         logs = SlateLogs(X, SLATES, CLICKS.sum(axis=1) * scale, **given)
-        out = [numbers(evaluator.fit(logs).evaluate(RANKS), scale)]
-        if isinstance(evaluator, CascadeDR):
-            return out
-        parts = logs[:100], logs[100:]
-        names = {"own": evaluator}
-        merged = sum(summarize({"new": RANKS}, one, evaluators=names) for one in parts)
-        return [*out, numbers(merged.values()["new", "own"], scale)]
+        values = [evaluator.fit(logs).evaluate(RANKS)]
+        if not isinstance(evaluator, CascadeDR):
+            values += merged(RANKS, logs, {"own": evaluator}).values()
+        return [numbers(one, scale) for one in values]
 
-    expected = found(1.0)
     # a model of slates takes its time
-    every = 2 if isinstance(evaluator, SlateDoublyRobust) else 1
-    for scale in SCALES[::every]:
-        for one, other in zip(found(scale), expected, strict=True):
-            check_law(one, other)
+    check_scales(found, SCALES[:: 2 if isinstance(evaluator, SlateDoublyRobust) else 1])
 
 
 @pytest.mark.parametrize("evaluator", [Replay, RejectionSampling, DRns])
 def test_policies_that_learn(evaluator):
     def found(scale):
-        logs = logs_of("0/1", scale, "Replay")
-        fitted = evaluator(horizon=10, random_state=0).fit(logs)
-        return numbers(fitted.evaluate(EpsilonGreedy(0.1)), scale)
+        fitted = evaluator(horizon=10, random_state=0).fit(
+            logs_of("0/1", scale, "Replay")
+        )
+        return [numbers(fitted.evaluate(EpsilonGreedy(0.1)), scale)]
 
-    expected = found(1.0)
-    for scale in SCALES:
-        check_law(found(scale), expected)
+    check_scales(found)
 
 
 @pytest.mark.parametrize("kind", REWARDS)
@@ -260,12 +260,9 @@ def test_tiny_propensities(name, scale):
     logs = logs_of("normal", scale, name)
     p = logs.propensity.copy()
     p[:3] = 1e-300, 1e-160, 1e-80
-    given = {}
-    if logs.logger_proba is not None:
-        given = {"logger_proba": np.column_stack([p, p])}
-    value = EVALUATORS[name](scale).fit(logs.replace(propensity=p, **given))
-    value = value.evaluate(POLICY)
-    found, told = numbers(value, scale)
+    given = {"logger_proba": np.column_stack([p, p])} if name == "naive" else {}
+    fitted = EVALUATORS[name](scale).fit(logs.replace(propensity=p, **given))
+    found, told = numbers(fitted.evaluate(POLICY), scale)
     assert np.isnan(found[1]) or found[1] > 0
     if np.isnan(found[1]):
         assert {"impossible_propensity", "extreme_rewards"} & {o.name for o in told}

@@ -22,10 +22,11 @@ from skope_ope import (
     DoublyRobust,
     PseudoInverse,
     SlateIPS,
-    SlateLogs,
     SwitchDR,
 )
 from skope_ope.policies import ProductSlatePolicy
+from tests.evaluators.core._asked import bare_logs
+from tests.evaluators.slate._worlds import showed
 from tests.packaging._tree import ROOT
 
 VW, REAGENT = "VW estimators", "ReAgent"
@@ -35,9 +36,7 @@ COBA, RIPS = "coba", "RIPS"
 def two_actions(propensity, reward, probability):
     """Logs of action 0 of two, and a policy that takes it with `probability`."""
     p, r, q = np.broadcast_arrays(*np.atleast_1d(propensity, reward, probability))
-    logs = BanditLogs(
-        np.zeros((len(p), 1)), np.zeros(len(p), int), r, p * 1.0, actions=[0, 1]
-    )
+    logs = bare_logs(np.zeros(len(p), int), r, p * 1.0, actions=[0, 1])
     return logs, np.column_stack([q, 1 - q])
 
 
@@ -57,9 +56,7 @@ COUNTED = (
 def alternating():
     """Two actions in turn, p .5; the first has reward 1 and probability .8."""
     action = np.arange(10_000) % 2
-    logs = BanditLogs(
-        np.zeros((10_000, 1)), action, action == 0.0, np.full(10_000, 0.5)
-    )
+    logs = bare_logs(action, action == 0.0, np.full(10_000, 0.5))
     return IPS().fit(logs).evaluate(np.tile([0.8, 0.2], (10_000, 1)))
 
 
@@ -72,14 +69,8 @@ def one_slot():
     def two(first):
         return ProductSlatePolicy(np.column_stack([first, 1 - first])[:, None])
 
-    logs = SlateLogs(
-        np.zeros((4, 1)),
-        np.zeros((4, 1), int),
-        [0.1, 0.2, 0.0, 1.0],
-        n_candidates=2,
-        logging_policy=two(p),
-    )
-    return logs, two(q)
+    rows, known = np.zeros((4, 1), int), {"n_candidates": 2, "logging_policy": two(p)}
+    return showed(rows, [0.1, 0.2, 0.0, 1.0], **known), two(q)
 
 
 # The same repository, tests/test_slates.py, commit
@@ -87,32 +78,20 @@ def one_slot():
 # test_convergence_simple).
 def sure_slots():
     sure = ProductSlatePolicy(np.ones((4, 1)))
-    logs = SlateLogs(
-        np.zeros((10, 1)), np.zeros((10, 4), int), np.ones(10), logging_policy=sure
-    )
-    return logs, sure
+    return showed(np.zeros((10, 4), int), np.ones(10), logging_policy=sure), sure
 
 
 def two_slots():
     slate = np.column_stack([np.arange(1000) % 2, np.arange(1000) % 4 // 2])
-    logs = SlateLogs(
-        np.zeros((1000, 1)),
-        slate,
-        slate.prod(axis=1),
-        logging_policy=ProductSlatePolicy(np.full((2, 2), 0.5)),
-    )
+    even = ProductSlatePolicy(np.full((2, 2), 0.5))
+    logs = showed(slate, slate.prod(axis=1), logging_policy=even)
     return logs, ProductSlatePolicy([[0.8, 0.2], [0.8, 0.2]])
 
 
 # facebookresearch/ReAgent, reagent/test/evaluation/test_evaluation_data_page.py, commit
 # 11b05c4c112831d91029521228d3d98b441d03ee. A ranking of two items is an action here.
-RANKINGS = BanditLogs(
-    np.eye(3),
-    ["3, 2", "3, 2", "3, 2"],
-    [4.0, 5.0, 7.0],
-    [0.2, 0.5, 0.4],
-    actions=["2, 3", "3, 2"],
-)
+SEEN, NAMES = ["3, 2"] * 3, ["2, 3", "3, 2"]
+RANKINGS = BanditLogs(np.eye(3), SEEN, [4.0, 5.0, 7.0], [0.2, 0.5, 0.4], actions=NAMES)
 PREDICTED = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 GREEDY = RANKINGS, np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
 SAMPLED = RANKINGS, np.array([[0.6, 0.4], [0.7, 0.3], [0.3, 0.7]])
@@ -123,13 +102,8 @@ SCORED = BanditLogs(np.zeros((2, 1)), [1, 2], [1.0, 0.25], [0.5, 0.25], actions=
 
 # spotify-research/RIPS_KDD2020, rips/eval/offpolicy/ips_test.py, commit
 # 84f9cde9528a176b36cad2417f363a7890e92486. All propensities are 1.
-PAGE = SlateLogs(
-    np.zeros((1, 1)),
-    [[0, 1, 2, 3, 4]],
-    None,
-    slot_reward=[[0, 1, 1, 0, 1]],
-    propensity=[1.0],
-)
+CLICKS = [[0, 1, 1, 0, 1]]
+PAGE = showed([[0, 1, 2, 3, 4]], slot_reward=CLICKS, propensity=[1.0])
 
 
 @dataclass

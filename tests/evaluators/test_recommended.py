@@ -7,7 +7,6 @@ And what sentences call it, and how the shell names evaluators.
 
 import json
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -45,6 +44,7 @@ from skope_ope.__main__ import main
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs, make_slate_logs
 from skope_ope.utils import all_evaluators
 from tests._quiet import quiet
+from tests.evaluators.core._asked import bare_logs
 from tests.test_common import EVALUATORS
 
 N = 60
@@ -52,20 +52,15 @@ CODE = np.arange(N) % 2
 REWARD = (np.arange(N) % 3 == 0).astype(float)
 PLAIN = BanditLogs(np.zeros((N, 1)), CODE, REWARD, np.full(N, 0.5))
 UNKNOWN = PLAIN.replace(propensity=None)
-LOGGERS = BanditLogs(
-    np.zeros((N, 1)),
-    CODE,
-    REWARD,
-    logger=np.arange(N) % 4 < 2,
-    logger_proba=np.full((N, 2), 0.5),
-)
+PAIR = {"logger": np.arange(N) % 4 < 2, "logger_proba": np.full((N, 2), 0.5)}
+LOGGERS = BanditLogs(np.zeros((N, 1)), CODE, REWARD, **PAIR)
 SLATE = np.column_stack([CODE, 1 - CODE])
-SLATES = SlateLogs(
-    np.zeros((N, 1)), SLATE, REWARD, logging_policy=UniformSlatePolicy(2)
-)
 WHOLE_SLATES = SlateLogs(np.zeros((N, 1)), SLATE, REWARD, propensity=np.full(N, 0.5))
-UNKNOWN_SLATES = SlateLogs(np.zeros((N, 1)), SLATE, REWARD)
+UNKNOWN_SLATES = WHOLE_SLATES.replace(propensity=None)
+SLATES = UNKNOWN_SLATES.replace(logging_policy=UniformSlatePolicy(2))
 
+
+OTHER_REWARDS = np.zeros(N), np.ones(N), np.arange(N) - 30.0
 ignore_warnings = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 
@@ -85,6 +80,8 @@ def table_of(logs, evaluators=None):
         (SLATES, "ControlledPI", PseudoInverse(control_variates="multiple")),
         (WHOLE_SLATES, "wIPS", None),
         (UNKNOWN_SLATES, None, None),
+        # values do not change it
+        *((PLAIN.replace(reward=r), "DoublyRobust", None) for r in OTHER_REWARDS),
     ],
 )
 def test_the_rule(logs, name, evaluator):
@@ -97,13 +94,7 @@ def test_the_rule(logs, name, evaluator):
         assert table_of(logs, {"x": evaluator}).recommended == "x"
 
 
-@ignore_warnings
-def test_values_do_not_change_it():
-    for reward in (np.zeros(N), np.ones(N), np.arange(N) - 30.0):
-        assert table_of(PLAIN.replace(reward=reward)).recommended == "DoublyRobust"
-
-
-HALF = DoublyRobust(reward_model=0.5)
+HALF, ONE = DoublyRobust(reward_model=0.5), DoublyRobust(reward_model=1.0)
 
 
 @ignore_warnings
@@ -114,12 +105,7 @@ HALF = DoublyRobust(reward_model=0.5)
         (PLAIN, {"IPS": IPS(), "SNIPS": IPS()}, None, "which was not asked for"),
         (PLAIN, {"clipped": DoublyRobust(cmax=2.0)}, None, ""),
         (PLAIN, {"DirectMethod": DirectMethod()}, None, ""),
-        (
-            PLAIN,
-            {"a": HALF, "b": DoublyRobust(reward_model=1.0)},
-            None,
-            "a, b differ only in their reward models",
-        ),
+        (PLAIN, {"a": HALF, "b": ONE}, None, "a, b differ only in their reward models"),
         (PLAIN, {"DoublyRobust": DoublyRobust(), "b": HALF}, "DoublyRobust", ""),
         (PLAIN, {"DoublyRobust": IPS()}, None, ""),
         (LOGGERS, {"x": MultiLoggerDR(pooling="naive")}, None, ""),
@@ -136,8 +122,8 @@ def test_among_named_evaluators(logs, evaluators, name, reason):
 def test_what_is_left_out_is_recommended_with_what_it_needs():
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": CODE, "r": REWARD, "pi": np.full(N, 0.5)}).lazy()
-    roles = {"action": "a", "reward": "r", "propensity": 0.5, "actions": [0, 1]}
-    table = evaluate("pi", scan_logs(frame, **roles, columns={"pi": "pi"}))
+    roles = {"action": "a", "reward": "r", "actions": [0, 1], "columns": {"pi": "pi"}}
+    table = evaluate("pi", scan_logs(frame, propensity=0.5, **roles))
     told = "DoublyRobust would be recommended, but the logs lack predictions that are"
     assert table.recommended is None and table.reason.startswith(told)
     assert table.left_out == ("DoublyRobust", "SNDR")
@@ -147,17 +133,17 @@ def test_what_is_left_out_is_recommended_with_what_it_needs():
 MISFIT = "the propensities do not fit the logged actions: trust no row of this table"
 
 
-def drawn_logs(claimed):
+def drawn_logs(*claimed):
     """3,000 rounds of a logger of three actions that claims these probabilities."""
     random = np.random.RandomState(0)
     action = random.choice(3, 3000, p=[0.6, 0.3, 0.1])
     reward = (random.random_sample(3000) < 0.2).astype(float)
-    return BanditLogs(np.zeros((3000, 1)), action, reward, np.array(claimed)[action])
+    return bare_logs(action, reward, np.array(claimed)[action])
 
 
 @ignore_warnings
 def test_wrong_propensities_are_the_first_to_be_told():
-    logs = drawn_logs([0.1, 0.6, 0.3])
+    logs = drawn_logs(0.1, 0.6, 0.3)
     table = table_of(logs)
     assert table.recommended == "DoublyRobust"
     assert table.reason.startswith(MISFIT)
@@ -168,13 +154,13 @@ def test_wrong_propensities_are_the_first_to_be_told():
     assert "; these logs allow DoublyRobust" in other.reason
     # right ones leave the reason alone; a bias by design is no fault of theirs
     plain = table_of(PLAIN).reason
-    assert table_of(drawn_logs([0.6, 0.3, 0.1])).reason == plain
+    assert table_of(drawn_logs(0.6, 0.3, 0.1)).reason == plain
     assert table_of(PLAIN, ["DoublyRobust", "DRos"]).reason == plain
 
 
 @ignore_warnings
 def test_weights_of_a_policy_that_copies_what_was_logged():
-    logs = drawn_logs([0.6, 0.3, 0.1])
+    logs = drawn_logs(0.6, 0.3, 0.1)
     copies = np.eye(3)[logs.action_index]
     table = evaluate({"copy": copies, "uniform": UniformPolicy()}, logs)
     assert table.recommended == "DoublyRobust"
@@ -199,15 +185,10 @@ def clicked_pages(n=3000):
     rng = np.random.RandomState(0)
     slate = np.argsort(rng.random_sample((n, 4)), axis=1)[:, :2]
     worth = np.array([0.05, 0.1, 0.3, 0.6])
-    return SlateLogs(
-        np.zeros((n, 1)),
-        slate,
-        slot_reward=(rng.random_sample(slate.shape) < worth[slate]).astype(float),
-        n_candidates=4,
-        item_features=worth[:, None],
-        item_feature_names=["worth"],
-        logging_policy=UniformSlatePolicy(2),
-    )
+    clicks = (rng.random_sample(slate.shape) < worth[slate]).astype(float)
+    items = {"item_features": worth[:, None], "item_feature_names": ["worth"]}
+    given = {"n_candidates": 4, "logging_policy": UniformSlatePolicy(2), **items}
+    return SlateLogs(np.zeros((n, 1)), slate, slot_reward=clicks, **given)
 
 
 def test_decisions_name_the_row_of_the_table_and_what_it_assumes():
@@ -225,8 +206,7 @@ def test_decisions_name_the_row_of_the_table_and_what_it_assumes():
     assert "by IndependentSlotIPS it is better" in by_slot.sentence
     assert "Assumed: what a slot earns does not depend on" in str(by_slot)
     assert "Assumed" not in str(compare_policies(new, logs, evaluator="SlateIPS"))
-    logs, policy = make_bandit_logs(random_state=0, return_truth=True)[:2]
-    assert "Assumed" not in str(compare_policies({"new": policy}, logs))
+    assert "Assumed" not in str(compare_policies({"new": POLICY}, ROUNDS))
 
 
 @ignore_warnings
@@ -247,9 +227,6 @@ def test_rows_whose_name_is_no_class_say_what_they_are(logs, evaluator, told):
     assert f"Deploy new: by {told} it is better" in compared.sentence
 
 
-STATIC = [n for n, cls in all_evaluators() if ".static." in cls.__module__]
-
-
 # -- names in the shell -------------------------------------------------------------
 @pytest.fixture
 def shell(tmp_path, capsys):
@@ -257,12 +234,10 @@ def shell(tmp_path, capsys):
     path = tmp_path / "log.csv"
     rows = [f"{k % 2},{k % 3 % 2},0.5" for k in range(40)]
     path.write_text("\n".join(["a,r,p", *rows]) + "\n")
-    words = (
-        "--action a --reward r --propensity p --policy uniform --context= --evaluators"
-    )
+    words = f"evaluate {path} --action a --reward r --propensity p --policy uniform"
 
     def told(names, *more):
-        code = main(["evaluate", str(path), *words.split(), names, *more])
+        code = main([*words.split(), "--context=", "--evaluators", names, *more])
         return code, "".join(capsys.readouterr())
 
     return told
@@ -272,7 +247,8 @@ def test_names_in_any_case_and_parameters(shell):
     named = ["IPS", "IPS:cmax=10", "DRos:lam=2.5", "LogSmoothing:lam=none", "MRDR"]
     named += ["BalancedIPS:self_normalized=true", "MultiLoggerIPS:pooling=balanced"]
     words = ",".join(named).replace("IPS,", "ips,", 1).replace("DRos", "dros")
-    for asked, expected in ((words, named), ("all", STATIC)):
+    static = [n for n, cls in all_evaluators() if ".static." in cls.__module__]
+    for asked, expected in ((words, named), ("all", static)):
         code, out = shell(asked, "--json", "--folds", "3")
         assert code == 0, out
         found = [row["evaluator"] for row in json.loads(out)["values"]]
@@ -308,6 +284,7 @@ MODEL = "the error of the reward model"
 INF = float("inf")
 
 
+WALK = DRns(random_state=0)
 RARELY = "the bias of rounds accepted too rarely"
 ROUNDS, POLICY, _ = make_bandit_logs(400, random_state=0, return_truth=True)
 PAGES, RANKED, _ = make_slate_logs(200, random_state=0, return_truth=True)
@@ -322,31 +299,24 @@ def value_of(evaluator, policy=None):
 @pytest.mark.parametrize(
     ("evaluator", "reason"),
     [
-        (IPS(cmax=2.0), CLIPPED),
-        (IPS(cmax="auto"), CLIPPED),
+        *((IPS(cmax=bound), CLIPPED) for bound in (2.0, "auto")),
         (SNIPS(cmax=2.0), CLIPPED),
-        (DoublyRobust(cmax=2.0), CLIPPED),
-        (DoublyRobust(cmax=0.0), CLIPPED),
-        (DirectMethod(), MODEL),
+        *((DoublyRobust(cmax=bound), CLIPPED) for bound in (2.0, 0.0)),
+        *((cls(), MODEL) for cls in (DirectMethod, SlateDirectMethod)),
         (SwitchDR(), "the bias of dropped weights"),
-        (SwitchDR(tau=INF), False),
-        (DRos(), SHRUNK),
-        (DRos(lam="auto"), SHRUNK),
-        (DRos(lam=INF), False),
-        (SubGaussianIPS(), SHRUNK),
-        (SubGaussianIPS(lam=0.0), False),
-        (SubGaussianDR(), SHRUNK),
-        (SubGaussianDR(lam=0.0), False),
+        *((DRos(lam=lam), SHRUNK) for lam in (10.0, "auto")),
+        *((cls(), SHRUNK) for cls in (SubGaussianIPS, SubGaussianDR)),
         (LogSmoothing(), "the bias of smoothed rewards"),
-        (LogSmoothing(lam=0.0), False),
-        (PseudoInverse(cmax=2.0), CLIPPED),
-        (SlateDoublyRobust(cmax=2.0), CLIPPED),
-        (SlateDirectMethod(), MODEL),
-        (PseudoInverse(), False),
-        (DRns(random_state=0), False),  # R / C of a policy that does not learn
-        (DRns(random_state=0, horizon=20), RARELY),
-        (DRns(random_state=0, horizon=20, q=0.0), False),
-        (DRns(random_state=0, horizon=20, acceptance="worst_case"), False),
+        *((cls(cmax=2.0), CLIPPED) for cls in (PseudoInverse, SlateDoublyRobust)),
+        *((one, False) for one in (SwitchDR(tau=INF), DRos(lam=INF), PseudoInverse())),
+        *(
+            (cls(lam=0.0), False)
+            for cls in (SubGaussianIPS, SubGaussianDR, LogSmoothing)
+        ),
+        (WALK, False),  # R / C of a policy that does not learn
+        (clone(WALK).set_params(horizon=20), RARELY),
+        (clone(WALK).set_params(horizon=20, q=0.0), False),
+        (clone(WALK).set_params(horizon=20, acceptance="worst_case"), False),
     ],
     ids=repr,
 )
@@ -354,18 +324,22 @@ def test_parameters_tell(evaluator, reason):
     assert value_of(evaluator).leaves_bias_out == reason
 
 
+def test_policies_that_learn():
+    for evaluator, reason in (
+        (DRns(random_state=0), RARELY),
+        (DRns(random_state=0, acceptance="worst_case"), False),
+        (DirectMethod(), MODEL),
+    ):
+        assert value_of(evaluator, EpsilonGreedy()).leaves_bias_out == reason
+
+
 # Not consistent on the log of all cells for other reasons than a bias by design.
 OTHER_REASONS = (
-    "DRns",  # walks through the log
-    "Replay",
-    "RejectionSampling",
-    "ExplorationScavenging",  # assumptions about the logger
-    "PositionScavenging",
-    "ReorderingScavenging",
-    "MultiLoggerIPS",  # divergences of folds
-    "MultiLoggerDR",
-    "AdaptiveIPS",  # weigh rounds themselves
-    "AdaptiveDR",
+    *("DRns", "Replay", "RejectionSampling"),  # walk through the log
+    # assumptions about the logger
+    *("ExplorationScavenging", "PositionScavenging", "ReorderingScavenging"),
+    *("MultiLoggerIPS", "MultiLoggerDR"),  # divergences of folds
+    *("AdaptiveIPS", "AdaptiveDR"),  # weigh rounds themselves
 )
 
 
@@ -377,71 +351,16 @@ def test_whoever_misses_the_value_of_all_cells_is_marked(evaluator):
         assert marked == (not evaluator.__sklearn_tags__().consistent)
 
 
-def test_values_carry_it():
-    value = value_of(DRos())
-    assert value.leaves_bias_out == SHRUNK
-    assert repr(value).endswith(f", estimator='DRos', leaves_bias_out={SHRUNK!r})")
-    assert f">it leaves out</th><td>{SHRUNK}</td>" in value._repr_html_()
-    assert pickle.loads(pickle.dumps(value)).leaves_bias_out == SHRUNK
-    for one in value.by("action").values():
+def test_values_and_differences_carry_it():
+    shrunk, model, plain = value_of(DRos()), value_of(DirectMethod()), value_of(IPS())
+    again = pickle.loads(pickle.dumps(shrunk))
+    gains = plain - shrunk, shrunk - plain, shrunk - shrunk
+    for one in (shrunk, again, *gains, *shrunk.by("action").values()):
         assert one.leaves_bias_out == SHRUNK
-    plain = value_of(IPS())
+    assert repr(shrunk).endswith(f", estimator='DRos', leaves_bias_out={SHRUNK!r})")
+    assert f">it leaves out</th><td>{SHRUNK}</td>" in shrunk._repr_html_()
     assert plain.leaves_bias_out is False
     assert repr(plain).endswith("estimator='IPS')")
     assert "leaves out" not in plain._repr_html_()
-
-
-def test_differences_carry_it_if_either_does():
-    shrunk, model, plain = value_of(DRos()), value_of(DirectMethod()), value_of(IPS())
-    assert (plain - shrunk).leaves_bias_out == SHRUNK
-    assert (shrunk - plain).leaves_bias_out == SHRUNK
-    assert (shrunk - shrunk).leaves_bias_out == SHRUNK
     assert (shrunk - model).leaves_bias_out == f"{SHRUNK}; {MODEL}"
     assert (plain - value_of(SNIPS())).leaves_bias_out is False
-
-
-@pytest.mark.parametrize(
-    ("evaluator", "reason"),
-    [
-        (DRns(random_state=0), RARELY),
-        (DRns(random_state=0, acceptance="worst_case"), False),
-        (DirectMethod(), MODEL),
-    ],
-)
-def test_policies_that_learn(evaluator, reason):
-    assert value_of(evaluator, EpsilonGreedy()).leaves_bias_out == reason
-
-
-def quiet_interval(value):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return value.confidence_interval()
-
-
-def heavy_logs(n, seed):
-    """A logger that takes the good action in 2% of the rounds."""
-    rng = np.random.RandomState(seed)
-    mu = np.array([0.98, 0.02])
-    action = (rng.random_sample(n) > mu[0]).astype(int)
-    reward = (rng.random_sample(n) < np.where(action == 1, 0.8, 0.3)).astype(float)
-    return BanditLogs(np.zeros((n, 1)), action, reward, mu[action], reward_range=(0, 1))
-
-
-def test_a_marked_interval_misses_where_weights_are_heavy():
-    """The case of the mark: half the error of DR's, and hardly a hit."""
-    hits = {"DRos": 0, "DoublyRobust": 0}
-    policy = np.tile([0.1, 0.9], (2000, 1))
-    truth, errors = 0.1 * 0.3 + 0.9 * 0.8, {"DRos": [], "DoublyRobust": []}
-    for seed in range(40):
-        logs = heavy_logs(2000, seed)
-        # a model that knows no action: it was fitted to what the logger mostly did
-        for evaluator in (DRos(reward_model=0.3), DoublyRobust(reward_model=0.3)):
-            value = quiet(evaluator.fit(logs), policy)
-            name = type(evaluator).__name__
-            low, high = quiet_interval(value)
-            hits[name] += low <= truth <= high
-            errors[name].append(value.standard_error)
-            assert bool(value.leaves_bias_out) == (name == "DRos")
-    assert hits["DRos"] == 0
-    assert hits["DoublyRobust"] >= 36
-    assert np.mean(errors["DRos"]) < np.mean(errors["DoublyRobust"]) / 2

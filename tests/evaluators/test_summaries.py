@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from skope_ope import (
     IPS,
     SNIPS,
-    BanditLogs,
     ClassifierPolicy,
     ConstantPolicy,
     DoublyRobust,
@@ -27,14 +26,13 @@ from skope_ope import (
 from skope_ope.evaluators import ValueTable
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, PropensityWarning
 from tests.evaluators._summing import cut, world
+from tests.evaluators._summing import summed as added
+from tests.evaluators.core._asked import bare_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 POLICIES = {"new": "pi", "other": "other"}
-EVALUATORS = {
-    "IPS": IPS(),
-    "SNIPS": SNIPS(),
-    "DoublyRobust": DoublyRobust(reward_model=0.5),
-}
+EVALUATORS = {"IPS": IPS(), "SNIPS": SNIPS()}
+EVALUATORS["DoublyRobust"] = DoublyRobust(reward_model=0.5)
 FEW = {"IPS": IPS()}
 
 
@@ -42,18 +40,16 @@ def summary_of(logs, policies=POLICIES, evaluators=EVALUATORS, **given):
     return summarize(policies, logs, evaluators=evaluators, **given)
 
 
-def summed(logs, parts, **given):
-    return sum(summary_of(logs[rows], **given) for rows in parts if len(rows))
+def summed(logs, parts, policies=POLICIES, evaluators=EVALUATORS):
+    return added(policies, evaluators, logs, parts)
 
 
-def assert_same(one, other, rtol=1e-12):
-    one, other = (
-        {
-            key: (value.value, value.standard_error, *value.confidence_interval())
-            for key, value in summary.values().items()
-        }
-        for summary in (one, other)
-    )
+def assert_same(*summaries, rtol=1e-12):
+    def told(value):
+        return value.value, value.standard_error, *value.confidence_interval()
+
+    tables = [summary.values() for summary in summaries]
+    one, other = ({key: told(v) for key, v in table.items()} for table in tables)
     assert one.keys() == other.keys()
     assert_allclose(list(one.values()), list(other.values()), rtol=rtol)
 
@@ -64,22 +60,13 @@ def test_parts_add_up_in_any_order():
     found = summed(logs, rows)
     assert isinstance(found.values(), ValueTable)
     assert found.n_rounds == 300 and found.policies == ("new", "other")
-    assert_same(found, summed(logs, rows[::-1]), 1e-10)
-
-
-def test_one_policy_without_a_name():
-    found = summed(world(200), cut(200), policies="pi")
-    assert list(found.values()) == list(EVALUATORS)
-    assert found.policies == ()
-    assert "policies" not in repr(found)
-
-
-def test_only_summaries_of_rounds_are_added():
-    logs = world(100)
-    some = summary_of(logs)
+    assert_same(found, summed(logs, rows[::-1]), rtol=1e-10)
+    one = summed(logs, rows, policies="pi")  # without a name
+    assert list(one.values()) == list(EVALUATORS)
+    assert one.policies == () and "policies" not in repr(one)
     with pytest.raises(ValueError, match="the logs are empty"):
         summary_of(logs[:0])
-    for add in (lambda: some + 1, lambda: 1.0 + some):
+    for add in (lambda: found + 1, lambda: 1.0 + found):
         with pytest.raises(TypeError):
             add()
 
@@ -159,49 +146,41 @@ def test_csv_files_and_frames_count_once(tmp_path):
 # -- what must be the same ----------------------------------------------------------
 LOGS, MORE = world(80), world(80, 1)
 CLIPPED = {**EVALUATORS, "IPS": IPS(cmax=5)}
+RANGED = world(80, 1, reward_range=(0, 2))
+LETTERS = world(80, 1, labels=np.array(list("abcd")))
+REVERSED = dict(reversed(POLICIES.items()))
 OTHER_MODEL = {**EVALUATORS, "DoublyRobust": DoublyRobust(reward_model=0.4)}
 
 
 @pytest.mark.parametrize(
-    ("logs", "given", "told"),
+    ("given", "told"),
     [
-        (MORE, {"policies": {"new": "pi"}}, "policy 'other' ('other', and none)"),
-        (
-            MORE,
-            {"policies": {"new": "other", "other": "pi"}},
-            "policy 'new' ('pi', and",
-        ),
-        (MORE, {"evaluators": CLIPPED}, "IPS(cmax=None), and IPS(cmax=5)"),
-        (MORE, {"evaluators": OTHER_MODEL}, "reward_model=0.5), and DoublyRobust("),
-        (MORE, {"evaluators": FEW}, "evaluator 'SNIPS'"),
-        (world(80, 1, reward_range=(0, 2)), {}, "reward_range (None, and (0.0, 2.0))"),
-        (
-            world(80, 1, labels=np.array(list("abcd"))),
-            {},
-            "type of the actions (numbers, and texts)",
-        ),
-        (
-            MORE,
-            {"policies": dict(reversed(POLICIES.items()))},
-            "Name them in the same order in all parts",
-        ),
-        (MORE, {"by": "action"}, "by nothing and the other by 'action'"),
+        ({"policies": {"new": "pi"}}, "policy 'other' ('other', and none)"),
+        ({"policies": {"new": "other", "other": "pi"}}, "policy 'new' ('pi', and"),
+        ({"evaluators": CLIPPED}, "IPS(cmax=None), and IPS(cmax=5)"),
+        ({"evaluators": OTHER_MODEL}, "reward_model=0.5), and DoublyRobust("),
+        ({"evaluators": FEW}, "evaluator 'SNIPS'"),
+        ({"logs": RANGED}, "reward_range (None, and (0.0, 2.0))"),
+        ({"logs": LETTERS}, "type of the actions (numbers, and texts)"),
+        ({"policies": REVERSED}, "Name them in the same order in all parts"),
+        ({"by": "action"}, "by nothing and the other by 'action'"),
     ],
 )
-def test_summaries_of_other_estimates_do_not_mix(logs, given, told):
+def test_summaries_of_other_estimates_do_not_mix(given, told):
     with pytest.raises(ValueError, match=re.escape(told)):
-        summary_of(LOGS) + summary_of(logs, **given)
+        summary_of(LOGS) + summary_of(**{"logs": MORE, **given})
 
 
 @pytest.mark.frames
 def test_what_is_not_known_contradicts_nothing(tmp_path):
     click = np.arange(100) % 2 * 1.0
-    paths = [written(tmp_path / f"{k}.parquet", click=click, sale=click) for k in "abc"]
     clicks, sales, more = (
-        scanned(path, reward=name)
-        for path, name in zip(paths, ("click", "sale", "click"), strict=True)
+        scanned(
+            written(tmp_path / f"{k}.parquet", click=click, sale=click), reward=name
+        )
+        for k, name in zip("abc", ("click", "sale", "click"), strict=True)
     )
-    logs = BanditLogs(np.zeros((100, 0)), np.arange(100) % 2, click, np.full(100, 0.5))
+    logs = bare_logs(np.arange(100) % 2, click, np.full(100, 0.5))
     memory = summarize({"new": UniformPolicy()}, logs, evaluators=["IPS"])
     total = memory + clicks + more
     assert total.n_rounds == 300
@@ -233,24 +212,22 @@ def test_labels_of_groups_are_of_one_kind():
 
 def test_policies_are_told_by_names_or_by_what_they_hold():
     one, other = ConstantPolicy(1).fit(LOGS), ConstantPolicy(2).fit(LOGS)
-    first = summary_of(LOGS, one, FEW)
-    with pytest.raises(ValueError, match=r"differ in policy \(ConstantPolicy\("):
-        first + summary_of(MORE, other, FEW)
-    assert (first + summary_of(MORE, one, FEW)).n_rounds == 160
-    # a name is a name
-    summary_of(LOGS, {"today": one}, FEW) + summary_of(MORE, {"today": other}, FEW)
-    with pytest.raises(ValueError, match="differ in policy 'x'"):
-        summary_of(LOGS, {"x": "pi"}, FEW) + summary_of(MORE, {"x": one}, FEW)
-    again, third = (
-        ClassifierPolicy(LogisticRegression(C=C)).fit(LOGS) for C in (1.0, 1e-2)
+    again, same, third = (
+        ClassifierPolicy(LogisticRegression(C=C)).fit(LOGS) for C in (1.0, 1.0, 1e-2)
     )
-    same = ClassifierPolicy(LogisticRegression()).fit(LOGS)
-    assert (summary_of(LOGS, again, FEW) + summary_of(MORE, same, FEW)).n_rounds == 160
-    with pytest.raises(ValueError, match="differ in policy"):
-        summary_of(LOGS, same, FEW) + summary_of(MORE, third, FEW)
-
-
-def test_functions_need_a_name_wherever_they_are():
+    # a name is a name
+    named = {"today": one}, {"today": other}
+    for first, second in ((one, one), named, (again, same)):
+        total = summary_of(LOGS, first, FEW) + summary_of(MORE, second, FEW)
+        assert total.n_rounds == 160
+    for first, second, told in (
+        (one, other, r"differ in policy \(ConstantPolicy\("),
+        ({"x": "pi"}, {"x": one}, "differ in policy 'x'"),
+        (same, third, "differ in policy"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            summary_of(LOGS, first, FEW) + summary_of(MORE, second, FEW)
+    # functions need a name wherever they are
     inside = FunctionPolicy(lambda X: np.full((len(X), 4), 0.25)).fit(LOGS)
     mixed = MixturePolicy([UniformPolicy(), inside], [0.5, 0.5]).fit(LOGS)
     for policy in (inside, mixed):
@@ -297,17 +274,13 @@ def test_the_logger_itself_has_the_mean_reward(weighted, global_random_seed):
 
 def test_tables_say_what_was_summed():
     found = summary_of(world(120, group=np.arange(120) // 3))
-    text = repr(found)
     for part in ("120 rows in memory", "new, other", "IPS, SNIPS", "40 exact groups"):
-        assert part in text
-    assert "<table" in found._repr_html_()
+        assert part in repr(found)
     table = found.values()
-    assert "recommended" in repr(table) and "<table" in table._repr_html_()
-    assert {r["verdict"] for r in table.to_records()} <= {
-        "trustworthy",
-        "caution",
-        "not supported",
-    }
+    assert "recommended" in repr(table)
+    assert all("<table" in one._repr_html_() for one in (found, table))
+    answers = {"trustworthy", "caution", "not supported"}
+    assert {record["verdict"] for record in table.to_records()} <= answers
     intervals = table.confidence_intervals(method="student", simultaneous=True)
     assert intervals.keys() == table.keys()
 

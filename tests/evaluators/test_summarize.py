@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums over partitions give what one pass over the log in memory gives."""
 
-import inspect
-
 import numpy as np
 import pytest
 from joblib import parallel_config
@@ -18,7 +16,9 @@ from skope_ope import (
     MRDR,
     SNIPS,
     ActionRewardModel,
+    AdaptiveDR,
     AdaptiveIPS,
+    CascadeDR,
     ClassifierPolicy,
     DoublyRobust,
     DRns,
@@ -26,9 +26,12 @@ from skope_ope import (
     EvaluatorScorer,
     FunctionPolicy,
     IPSPolicy,
+    LogSmoothing,
     OPESearchCV,
+    PositionScavenging,
     PropensityEstimator,
     PseudoInverse,
+    ReorderingScavenging,
     SlateDoublyRobust,
     UniformPolicy,
     compare_policies,
@@ -42,7 +45,6 @@ from skope_ope.exceptions import OPEWarning, SupportWarning
 from skope_ope.logs import HashKFold
 from skope_ope.policies import action_probabilities
 from skope_ope.reward_models import AdditiveSlateModel
-from skope_ope.utils import all_evaluators
 from tests.evaluators._parquet_worlds import lazy_world
 from tests.evaluators._reference_worlds import WORLDS
 from tests.evaluators.test_merging import world_of
@@ -57,12 +59,12 @@ pc = pytest.importorskip("pyarrow.compute")
 def assert_same_table(found, whole, atol=1e-12):
     assert list(found) == list(whole)
     for key, value in whole.items():
-        assert_allclose(found[key].value, value.value, rtol=1e-12, atol=atol)
-        assert_allclose(
-            found[key].standard_error, value.standard_error, rtol=1e-11, atol=atol
-        )
-        assert_allclose(found[key].degrees_of_freedom, value.degrees_of_freedom)
-        assert found[key].n_rounds == value.n_rounds
+        one = found[key]
+        assert_allclose(one.value, value.value, rtol=1e-12, atol=atol)
+        error = value.standard_error
+        assert_allclose(one.standard_error, error, rtol=1e-11, atol=atol)
+        assert_allclose(one.degrees_of_freedom, value.degrees_of_freedom)
+        assert one.n_rounds == value.n_rounds
 
 
 @pytest.fixture
@@ -70,19 +72,6 @@ def lazy_and_logs(tmp_path):
     """Clicks with users, as files and in memory."""
     logs, _ = world_of("clicks", grouped=True)
     return lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=4), logs
-
-
-@pytest.mark.few_cases(1)
-@pytest.mark.parametrize("reward_model", [None, "q_hat", 0.3, Ridge()])
-def test_models_and_folds_are_those_of_memory(lazy_and_logs, reward_model):
-    lazy, logs = lazy_and_logs
-    how = {"reward_model": reward_model, "cv": HashKFold(3)}
-    whole = evaluate("pi", logs, **how)
-    assert_same_table(evaluate("pi", lazy, **how), whole)
-    how["cv"] = 3  # is HashKFold for sums
-    assert_same_table(evaluate("pi", lazy, **how), whole)
-    assert_same_table(summarize("pi", logs, **how).values(), whole)
-    assert evaluate("pi", lazy).recommended == whole.recommended == "DoublyRobust"
 
 
 def test_files_and_memory_add_up(lazy_and_logs):
@@ -115,16 +104,15 @@ def test_values_by_columns_are_asked_for_beforehand(lazy_and_logs):
     assert_same_table(found.by("day"), whole)
     with pytest.raises(ValueError, match="not known: these sums were taken by 'day'"):
         found.by("action")
+    for some in lazy_and_logs:
+        with pytest.raises(ValueError, match="by='pi' has 4 entries per round"):
+            summarize("pi", some, evaluators=["IPS"], by="pi")
 
 
 def test_fitted_evaluators_take_lazy_logs(lazy_and_logs):
     lazy, logs = lazy_and_logs
     for evaluator in (IPS(), DoublyRobust(cv=HashKFold(5))):
-        whole = evaluator.fit(logs).evaluate("pi")
         assert evaluator.fit(lazy) is evaluator
-        assert_allclose(evaluator.score("pi"), whole.value, rtol=1e-12)
-        found = evaluator.evaluate("pi")
-        assert_allclose(found.standard_error, whole.standard_error, rtol=1e-12)
         assert evaluator.n_actions_ == 4
         assert evaluator.logs_.n_rounds == len(logs)
         # the rounds of a partition are known again, and predicted out of fold
@@ -134,48 +122,32 @@ def test_fitted_evaluators_take_lazy_logs(lazy_and_logs):
         assert_allclose(alone.round_values, some.round_values, rtol=1e-10, atol=1e-12)
     in_memory = IPS().fit(logs)
     assert_allclose(in_memory.score("pi", lazy), in_memory.score("pi"), rtol=1e-12)
-
-
-@pytest.mark.thorough
-def test_a_model_is_given_once(lazy_and_logs):
-    lazy, _ = lazy_and_logs
     found = DoublyRobust().fit(lazy, Ridge()).score("pi")
     assert found == DoublyRobust(reward_model=Ridge()).fit(lazy).score("pi")
     with pytest.raises(ValueError, match="give it once"):
         DoublyRobust(reward_model=Ridge()).fit(lazy, Ridge())
+    policy = UniformPolicy().fit(lazy)
+    assert policy.classes_.tolist() == [0, 1, 2, 3]
+    found = evaluate({"u": policy}, lazy, evaluators=["SNIPS"])
+    assert_same_table(found, evaluate({"u": policy}, logs, evaluators=["SNIPS"]))
+    found = evaluate("pi", lazy, cv=3)  # is HashKFold for sums
+    assert_same_table(found, evaluate("pi", logs, cv=HashKFold(3)))
 
 
-# -- every public evaluator ---------------------------------------------------------
-PAGES = {"PositionScavenging", "ReorderingScavenging"}
-WHOLE = PAGES | {"AdaptiveDR", "AdaptiveIPS", "CascadeDR", "LogSmoothing", "MRDR"}
-NEEDS = {"attention": [1.0, 0.5, 0.25], "random_state": 0}
-
-
-@pytest.mark.few_cases(9)
-@pytest.mark.parametrize("name", [name for name, _ in all_evaluators()])
-def test_every_evaluator_sums_files_or_names_the_way(name, tmp_path):
-    cls = dict(all_evaluators())[name]
-    takes = inspect.signature(cls).parameters
-    one = cls(**{key: value for key, value in NEEDS.items() if key in takes})
-    if ".slate." in cls.__module__ or name in PAGES:
-        logs, _ = world_of("slates_uniform", grouped=False)
-        policy = WORLDS["slates_uniform"][1]().policies[0]
-    else:  # of a uniform logger
-        logs, policy = make_bandit_logs(300, random_state=0), "pi"
-        pi = np.random.RandomState(0).dirichlet(np.ones(3), 300)
-        logs = logs.replace(logging_proba=None, propensity=np.full(300, 1 / 3))
-        logs = logs.with_columns(pi=pi)
-    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=3)
-    how = {"evaluators": {"one": one}, "cv": HashKFold(3)}
-    if name in WHOLE:
-        with pytest.raises(ValueError, match=r"lazy\.sample\(|Pass that number"):
-            evaluate(policy, lazy, **how)
-        return
-    found, whole = (evaluate(policy, some, **how)["one"] for some in (lazy, logs))
-    assert_allclose(found.value, whole.value, rtol=1e-12)
-    assert_allclose(found.standard_error, whole.standard_error, rtol=1e-11)
-    found, whole = (one.confidence_interval(0.95, "student") for one in (found, whole))
-    assert_allclose(found, whole, rtol=1e-10)
+def test_what_needs_all_rounds_names_the_way(tmp_path):
+    """The judge asks all evaluators which sum what files hold."""
+    static = AdaptiveDR(), AdaptiveIPS(), LogSmoothing(), MRDR()
+    attention = {"attention": [1.0, 0.5, 0.25]}
+    of_pages = CascadeDR(), PositionScavenging(**attention)
+    of_pages = *of_pages, ReorderingScavenging(**attention)
+    for name, some in (("clicks", static), ("slates_uniform", of_pages)):
+        logs, _ = world_of(name, grouped=False)
+        (tmp_path / name).mkdir()
+        lazy = lazy_world(logs, tmp_path / name, np.random.RandomState(0), n_files=3)
+        policy = WORLDS[name][1]().policies[0]
+        for one in some:
+            with pytest.raises(ValueError, match=r"lazy\.sample\(|Pass that number"):
+                evaluate(policy, lazy, evaluators={"one": one}, cv=HashKFold(3))
 
 
 # -- comparisons: of few rounds, which are read, and of more, which are summed --------
@@ -190,12 +162,11 @@ def tiled(name, folder, more, grouped=False):
     return lazy_world(logs, folder, np.random.RandomState(0), n_files=4), logs
 
 
-@pytest.mark.parametrize(("more", "baseline"), [(False, "old"), (True, "logger")])
-def test_policies_are_compared_by_exact_differences(more, baseline, tmp_path):
-    lazy, logs = tiled("clicks", tmp_path, more, grouped=True)
+def test_policies_are_compared_by_exact_differences(tmp_path):
+    lazy, logs = tiled("clicks", tmp_path, more=True, grouped=True)
     policies = {"new": "pi", "old": "other"}
     for evaluator in (SNIPS(), DoublyRobust(cv=HashKFold(5))):
-        how = {"evaluator": evaluator, "baseline": baseline}
+        how = {"evaluator": evaluator, "baseline": "logger"}
         found = compare_policies(policies, lazy, **how)
         whole = compare_policies(policies, logs, **how)
         assert list(found.differences) == list(whole.differences)
@@ -203,11 +174,16 @@ def test_policies_are_compared_by_exact_differences(more, baseline, tmp_path):
             one = found.differences[name]
             assert_allclose(one.value, gain.value, rtol=1e-10, atol=1e-12)
             assert_allclose(one.standard_error, gain.standard_error, rtol=1e-9)
-        if not more:
-            assert found.sentence == whole.sentence
-            some = lazy.filter(pc.field("action") >= lazy.actions[0])  # all of them
-            assert compare_policies(policies, some, **how).sentence == whole.sentence
     assert compare_policies(policies, lazy).n_rounds == len(logs)
+
+
+def test_few_rounds_that_are_left_are_read(lazy_and_logs):
+    lazy, logs = lazy_and_logs
+    some = lazy.filter(pc.field("action") >= lazy.actions[0])  # all of them
+    policies, how = {"new": "pi", "old": "other"}, {"baseline": "old"}
+    how["evaluator"] = DoublyRobust(cv=HashKFold(5))
+    sentence = compare_policies(policies, logs, **how).sentence
+    assert compare_policies(policies, some, **how).sentence == sentence
 
 
 @pytest.mark.parametrize("n", [20_000, FEW + 1])
@@ -223,15 +199,12 @@ def test_sums_tell_enough_for_a_decision(tmp_path, n):
     assert (told in found.sentence) == (n > FEW)
 
 
-@pytest.mark.few_cases(1)
-@pytest.mark.parametrize("more", [True, False])
-def test_slates_are_compared_without_an_evaluator(tmp_path, more):
-    lazy, logs = tiled("slates_uniform", tmp_path, more)
+def test_slates_are_compared_without_an_evaluator(tmp_path):
+    lazy, logs = tiled("slates_uniform", tmp_path, more=True)
     policies = {"new": WORLDS["slates_uniform"][1]().policies[0]}
-    found = compare_policies(policies, lazy)
-    one = PseudoInverse(control_variates="single" if more else "multiple")
-    whole = compare_policies(policies, logs, evaluator=one)
-    gain, other = found.differences["new"], whole.differences["new"]
+    single = PseudoInverse(control_variates="single")
+    gain = compare_policies(policies, lazy).differences["new"]
+    other = compare_policies(policies, logs, evaluator=single).differences["new"]
     assert_allclose(gain.value, other.value, rtol=1e-9)
     assert_allclose(gain.standard_error, other.standard_error, rtol=1e-9)
 
@@ -248,7 +221,7 @@ def test_models_of_slates_are_given_fitted(tmp_path):
 
 
 @pytest.mark.parametrize("more", [False, True])
-def test_gains_over_lazy_logs_refuse_what_walks(tmp_path, more):
+def test_gains_over_lazy_logs_refuse_what_walks(more, tmp_path):
     lazy, _ = tiled("clicks", tmp_path, more)
     for error, policy, evaluator, message in (
         (ValueError, "pi", DRns(), "DRns needs their rounds in order"),
@@ -274,15 +247,8 @@ def test_warnings_come_once_at_the_line_of_the_caller(tmp_path):
         assert SupportWarning in [kind for kind, _ in kinds]
         assert len(kinds) == len(set(kinds))
         assert all(one.filename == __file__ for one in told)
-    assert (
-        len(summarize("pi", lazy, evaluators=["IPS"]).policies) == 0
-    )  # and no warning
-
-
-def test_parts_are_told_by_one_label(lazy_and_logs):
-    for logs in lazy_and_logs:
-        with pytest.raises(ValueError, match="by='pi' has 4 entries per round"):
-            summarize("pi", logs, evaluators=["IPS"], by="pi")
+    summary = summarize("pi", lazy, evaluators=["IPS"])  # and no warning
+    assert summary.policies == ()
 
 
 def test_progress_is_told(lazy_and_logs, capfd):
@@ -296,10 +262,7 @@ def test_progress_is_told(lazy_and_logs, capfd):
     assert "Parallel" in "".join(capfd.readouterr())
 
 
-def search(kind):
-    return kind(IPS(), {"cmax": [1, 2]}, scoring=EvaluatorScorer("pi"))
-
-
+CMAX, BY_PI = {"cmax": [1, 2]}, EvaluatorScorer("pi")
 REFUSED = [
     (lambda lazy: summarize({}, lazy), "policies is empty"),
     (lambda lazy: evaluate(np.ones((500, 4)) / 4, lazy), "is an array"),
@@ -315,6 +278,8 @@ REFUSED = [
     (lambda lazy: PseudoInverse().fit(lazy), "must be SlateLogs"),
     (lambda lazy: summarize(FunctionPolicy(len).fit(lazy), lazy), "Name the policy"),
     (list, "not iterable"),
+    (lambda lazy: summarize("pi", 3), "logs must be"),
+    (lambda lazy: evaluate("pi", 3), "logs must be"),
     (lambda lazy: HashKFold().fold_of(lazy), "partition"),
     *(
         (call, "sample")
@@ -322,8 +287,8 @@ REFUSED = [
             lambda lazy: lazy[3],
             np.asarray,
             train_test_split,
-            lambda lazy: search(GridSearchCV).fit(lazy),
-            lambda lazy: search(OPESearchCV).fit(lazy),
+            lambda lazy: GridSearchCV(IPS(), CMAX, scoring=BY_PI).fit(lazy),
+            lambda lazy: OPESearchCV(IPS(), CMAX, scoring=BY_PI).fit(lazy),
             lambda lazy: EvaluatorScorer("pi")(IPS().fit(lazy), lazy),
             lambda lazy: PropensityEstimator().fit(lazy),
             lambda lazy: IPSPolicy().fit(lazy),
@@ -346,8 +311,7 @@ def test_what_needs_rounds_in_memory_names_the_way(lazy_and_logs, call, message)
 
 
 def test_what_has_seen_all_rounds_names_the_way(tmp_path):
-    logs, _ = world_of("clicks", grouped=False)
-    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
+    lazy, logs = tiled("clicks", tmp_path, more=False)
     array = DoublyRobust(reward_model=logs.columns["q_hat"]).fit(logs)
     adaptive = {"evaluators": ["AdaptiveDR"]}
     for call, message in (
@@ -355,22 +319,7 @@ def test_what_has_seen_all_rounds_names_the_way(tmp_path):
         (lambda: MRDR().fit(logs).evaluate("pi", lazy), "MRDR fits its reward model"),
         (lambda: AdaptiveIPS().fit(logs).evaluate("pi", lazy), "ConfidenceSequence"),
         (lambda: AdaptiveIPS().fit(lazy), "ConfidenceSequence"),
-        (lambda: evaluate("pi", lazy, **adaptive), "ConfidenceSequence"),
         (lambda: summarize("pi", lazy, **adaptive), "ConfidenceSequence"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
-
-
-def test_logs_are_checked():
-    for call in (summarize, evaluate):
-        with pytest.raises(TypeError, match="logs must be"):
-            call("pi", 3)
-
-
-def test_policies_learn_their_actions_from_lazy_logs(lazy_and_logs):
-    lazy, logs = lazy_and_logs
-    policy = UniformPolicy().fit(lazy)
-    assert policy.classes_.tolist() == [0, 1, 2, 3]
-    found = evaluate({"u": policy}, lazy, evaluators=["SNIPS"])
-    assert_same_table(found, evaluate({"u": policy}, logs, evaluators=["SNIPS"]))

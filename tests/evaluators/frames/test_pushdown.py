@@ -17,7 +17,6 @@ from skope_ope import (
     MRDR,
     SNDR,
     SNIPS,
-    BanditLogs,
     DirectMethod,
     DoublyRobust,
     LogSmoothing,
@@ -38,6 +37,7 @@ from tests.evaluators._frame_worlds import (
     in_memory,
     roles,
 )
+from tests.evaluators.core._asked import bare_logs
 
 pytestmark = [
     pytest.mark.frames,
@@ -50,9 +50,8 @@ def polars_frame(data):
 
 
 def duckdb_frame(data):
-    duckdb = pytest.importorskip("duckdb")
     pa = pytest.importorskip("pyarrow")
-    return duckdb.from_arrow(pa.table(data))
+    return pytest.importorskip("duckdb").from_arrow(pa.table(data))
 
 
 def ibis_frame(data):
@@ -63,16 +62,34 @@ def ibis_frame(data):
 
 LOGGED = {"one": "one_logged"}
 N_FIRST = 20_000  # rows that are asked for before all others
-BACKENDS = {"polars": polars_frame, "duckdb": duckdb_frame}
-backends = pytest.mark.parametrize("frame_of", BACKENDS.values(), ids=BACKENDS)
+ROWS = {"action": "a", "reward": "r", "propensity": "p"}  # of frames made here
 
 
-def lazy_of(frame_of, data, **which):
-    return scan_logs(frame_of(data), **roles(**which))
+def lazy_of(frame_of, data, stated=None, **which):
+    return scan_logs(frame_of(data), **roles(**which) | (stated or {}))
 
 
 def evaluated(policies, evaluators, lazy):
     return evaluate(policies, lazy, evaluators=evaluators)
+
+
+def found_lazy(data, **which):
+    return lazy_of(polars_frame, data, **which)
+
+
+def lists(n=60):
+    """Columns of which a row can be made anything."""
+    return {name: values.tolist() for name, values in columns(n).items()}
+
+
+def refused(said, lazy, evaluators=None, policies=LOGGED, error=ValueError):
+    evaluators = {"IPS": IPS()} if evaluators is None else evaluators
+    with pytest.raises(error, match=said):
+        evaluated(policies, evaluators, lazy)
+
+
+BACKENDS = {"polars": polars_frame, "duckdb": duckdb_frame}
+backends = pytest.mark.parametrize("frame_of", BACKENDS.values(), ids=BACKENDS)
 
 
 def check_same(found, expected, rtol=1e-12):
@@ -108,61 +125,40 @@ def check_value(mine, theirs, rtol=1e-12):
         assert_allclose(*numbers, rtol=1e-9, atol=1e-11, err_msg=name)
 
 
-@pytest.mark.few_cases(2)
+@pytest.mark.few_cases(3)
 @backends
-@pytest.mark.parametrize("which", ["plain", "weighted groups"])
+@pytest.mark.parametrize("which", ["plain", "weighted groups", "weighted loggers"])
 @pytest.mark.parametrize("power", [1.0, 0.5])  # too large: a reason to warn
-def test_one_logger(frame_of, power, which):
+def test_numbers_of_memory(frame_of, power, which):
+    """Diagnostics and warnings, too, which the judge does not compare."""
+    loggers = "loggers" in which
     which = {"groups": which != "plain", "weights": which != "plain"}
-    data = columns()
-    data["p"] = data["p"] ** power
-    found = evaluated(POLICIES, ONE_LOGGER, lazy_of(frame_of, data, **which))
-    logs = in_memory(data, roles(**which))
-    check_same(found, evaluated(POLICIES, ONE_LOGGER, logs))
-
-
-@pytest.mark.few_cases(1)
-@backends
-@pytest.mark.parametrize("which", ["plain", "weighted groups"])
-def test_several_loggers(frame_of, which):
-    which = {"groups": which != "plain", "weights": which != "plain", "loggers": True}
-    data = columns(seed=1)
-    evaluators = {k: one for k, one in LOGGERS.items() if k != "loggers"}
+    which["loggers"], evaluators = loggers, LOGGERS if loggers else ONE_LOGGER
+    data = columns(seed=int(loggers))
+    if not loggers:
+        data["p"] = data["p"] ** power
     found = evaluated(POLICIES, evaluators, lazy_of(frame_of, data, **which))
     logs = in_memory(data, roles(**which))
     check_same(found, evaluated(POLICIES, evaluators, logs))
 
 
-@pytest.mark.few_cases(1)
-@pytest.mark.parametrize("order", ["frame first", "memory first"])
 @pytest.mark.parametrize("loggers", [False, True])
-def test_sums_of_frames_and_of_memory_add_up(loggers, order):
+def test_sums_of_frames_and_of_memory_add_up(loggers):
     data, which = columns(seed=2), {"groups": True, "loggers": loggers}
-    evaluators = ONE_LOGGER if not loggers else {"naive": LOGGERS["naive"]}
+    evaluators = {"naive": LOGGERS["naive"]} if loggers else ONE_LOGGER
     stated = {"actions": np.array(["x", "y", "z"]), "reward_range": (0, 1)}
     days = [
         {k: v[rows] for k, v in data.items()} for rows in np.split(range(400), [150])
     ]
-    some = scan_logs(polars_frame(days[0]), **stated, **roles(**which))
+    some = lazy_of(polars_frame, days[0], stated, **which)
     logs = in_memory(days[1], roles(**which), **stated)
-    parts = [summarize(POLICIES, one, evaluators=evaluators) for one in (some, logs)]
-    parts = parts if order == "frame first" else parts[::-1]
+    one, other = (summarize(POLICIES, x, evaluators=evaluators) for x in (some, logs))
     whole = evaluated(POLICIES, evaluators, in_memory(data, roles(**which), **stated))
-    for key, mine in sum(parts).values().items():
-        assert_allclose(mine.value, whole[key].value, rtol=1e-11)
-        assert_allclose(mine.standard_error, whole[key].standard_error, rtol=1e-9)
-
-
-@backends
-def test_a_choice_among_loggers(frame_of):
-    data = columns()
-    which = {"loggers": True}
-    evaluators, policies = {"it": LOGGERS["loggers"]}, {"it": "which logger"}
-    found = evaluated(policies, evaluators, lazy_of(frame_of, data, **which))
-    expected = (
-        LOGGERS["loggers"].fit(in_memory(data, roles(**which))).evaluate(policies["it"])
-    )
-    check_value(found["it", "it"], expected)
+    for table in ((one + other).values(), (other + one).values()):
+        for key, mine in table.items():
+            assert_allclose(mine.value, whole[key].value, rtol=1e-11)
+            error = whole[key].standard_error
+            assert_allclose(mine.standard_error, error, rtol=1e-9)
 
 
 @pytest.mark.thorough
@@ -176,38 +172,35 @@ def test_ibis():
 
 @backends
 def test_only_logged_probabilities(frame_of):
-    data = columns()
+    data, names = columns(), ("IPS", "SNIPS")
     policies = {"one": "one_logged", "two": "two_logged"}
-    evaluators = {"IPS": IPS(), "SNIPS": SNIPS()}
-    found = evaluated(policies, evaluators, lazy_of(frame_of, data))
-    logs = in_memory(data, roles())
-    check_same(found, evaluated(policies, evaluators, logs))
-    with pytest.raises(ValueError, match="DirectMethod needs the policy's probab"):
-        evaluated(policies, {"DM": DirectMethod(reward_model=0.5)}, found_lazy(data))
-
-
-def found_lazy(data, **which):
-    return lazy_of(polars_frame, data, **which)
+    evaluators = {name: ONE_LOGGER[name] for name in names}
+    lazy = lazy_of(frame_of, data)
+    found = evaluated(policies, evaluators, lazy)
+    check_same(found, evaluated(policies, evaluators, in_memory(data, roles())))
+    model = {"DM": DirectMethod(reward_model=0.5)}
+    refused("DirectMethod needs the policy's probab", lazy, model, policies)
+    same = lazy_of(frame_of, data, {"propensity": 0.5})  # for all rounds
+    value = evaluated(LOGGED, {"IPS": IPS()}, same)["one", "IPS"].value
+    assert_allclose(value, np.mean(data["one_logged"] / 0.5 * data["reward"]))
 
 
 @pytest.mark.few_cases(1)
 @backends
 def test_actions_that_were_never_logged(frame_of):
     data = columns()
-    labels = np.array(["w", *"xyz"])
     keep = data["action"] != "y"
     data = {name: values[keep] for name, values in data.items()}
-    data |= {f"{name}_3": np.zeros(keep.sum()) for name in ("one", "two", "q")}
-    given = roles()
+    given = roles() | {"actions": np.array(["w", *"xyz"])}
     for name in ("one", "two", "q"):
         # the column of w comes first, and takes half of what the policy gives to x
+        data[f"{name}_3"] = np.zeros(keep.sum())
         if name != "q":
-            data[f"{name}_3"] = data[f"{name}_0"] / 2
-            data[f"{name}_0"] = data[f"{name}_0"] / 2
+            data[f"{name}_3"] = data[f"{name}_0"] = data[f"{name}_0"] / 2
         given["columns"][name] = [f"{name}_{a}" for a in (3, 0, 1, 2)]
-    lazy = scan_logs(frame_of(data), actions=labels, **given)
-    found = evaluated(POLICIES, ONE_LOGGER, lazy)
-    logs = in_memory(data, given, actions=labels)
+    found = evaluated(POLICIES, ONE_LOGGER, scan_logs(frame_of(data), **given))
+    labels = {"actions": given.pop("actions")}
+    logs = in_memory(data, given, **labels)
     check_same(found, evaluated(POLICIES, ONE_LOGGER, logs))
     assert found["one", "IPS"].diagnostics["unsupported_mass"] > 0.3
 
@@ -260,13 +253,12 @@ def test_more_groups_than_are_told_apart_are_hash_buckets(frame_of, texts):
         data["group"] = np.array([f"user {g}" for g in data["group"]])
     lazy = lazy_of(frame_of, data, groups=True)
     logs = in_memory(data, roles(groups=True))
-    parts = [lazy], [logs[:60_000], logs[60_000:]]
-    found, expected = (
-        sum(summarize(LOGGED, one, evaluators=["SNIPS"]) for one in some).values()[
-            "one", "SNIPS"
-        ]
-        for some in parts
-    )
+
+    def value_of(*parts):
+        total = sum(summarize(LOGGED, one, evaluators=["SNIPS"]) for one in parts)
+        return total.values()["one", "SNIPS"]
+
+    found, expected = value_of(lazy), value_of(logs[:60_000], logs[60_000:])
     assert found.diagnostics["clusters"] == expected.diagnostics["clusters"]
     assert "buckets" in found.diagnostics["clusters"]
     assert_allclose(found.value, expected.value, rtol=1e-12)
@@ -310,20 +302,13 @@ def test_rewards_that_do_not_lie_where_the_first_ones_do(frame_of, first):
     data, n = columns(N_FIRST + 400, shift=1e6 - first), N_FIRST
     data["reward"][:n] += first - (1e6 - first)
     evaluators = {"SNIPS": SNIPS(), "DR": DoublyRobust(reward_model=1e6)}
-    logs = in_memory(data, roles())
-    mine, theirs = (
-        evaluate(POLICIES, one, evaluators=evaluators)
-        for one in (lazy_of(frame_of, data), logs)
-    )
-    for name in theirs:
-        pairs = [
-            (
-                one[name].value,
-                one[name].standard_error,
-                *one[name].confidence_interval(),
-            )
-            for one in (mine, theirs)
-        ]
+    sources = lazy_of(frame_of, data), in_memory(data, roles())
+    mine, theirs = (evaluated(POLICIES, evaluators, one) for one in sources)
+    for key, value in theirs.items():
+        pairs = (
+            (one.value, one.standard_error, *one.confidence_interval())
+            for one in (mine[key], value)
+        )
         assert_allclose(*pairs, rtol=1e-9)
 
 
@@ -334,6 +319,8 @@ BAD = {
     "weight": [(v, "sample_weight") for v in (None, np.nan, -1.0, np.inf)],
     "group": [(None, "group is missing"), (np.nan, "group is missing")],
     "action": [(None, "the action is missing")],
+    "one_1": [(v, "must be 0 or more and sum to 1") for v in (0.9, None)],
+    "q_2": [(v, "model values must be finite") for v in (np.nan, None)],
 }
 BAD_CASES = [(name, *case) for name, cases in BAD.items() for case in cases]
 
@@ -342,19 +329,20 @@ BAD_CASES = [(name, *case) for name, cases in BAD.items() for case in cases]
 @backends
 @pytest.mark.parametrize(("name", "value", "said"), BAD_CASES)
 def test_bad_rows_are_counted_and_refused(frame_of, name, value, said):
-    data = columns(60)
-    data = {one: values.tolist() for one, values in data.items()}
-    if name == "group":
-        data[name] = [float(g) for g in data[name]]
+    data = lists()
+    data["group"] = [float(g) for g in data["group"]]
     data[name][52] = data[name][57] = value  # not among the first rows
-    lazy = lazy_of(frame_of, data, groups=True, weights=True)
     which = ""
     if name in ("reward", "p", "one_logged", "weight"):
         found = value is not None and np.isfinite(value)
         which = f", the least is {value:.9g}" if found else ", missing or not finite"
     counted = "" if name == "action" else rf".*\(2 of 60 rows{which}\)"
-    with pytest.raises(ValueError, match=rf"{said}{counted}"):
-        evaluated(LOGGED, {"SNIPS": SNIPS()}, lazy)
+    evaluators, policies = {"SNIPS": SNIPS()}, LOGGED
+    if name in ("one_1", "q_2"):
+        evaluators, policies = {"DR": ONE_LOGGER["DR"]}, {"one": "one"}
+        counted = r" \(2 of 60 rows"
+    lazy = lazy_of(frame_of, data, groups=True, weights=True)
+    refused(f"{said}{counted}", lazy, evaluators, policies)
 
 
 def file_of(data, folder):
@@ -367,13 +355,12 @@ def file_of(data, folder):
 @pytest.mark.few_cases(2)
 @pytest.mark.parametrize("name", ["reward", "p", "one_logged", "weight", "group"])
 def test_statistics_of_files_do_not_hide_what_is_no_number(name, tmp_path):
-    data = {one: values.tolist() for one, values in columns(60).items()}
+    data = lists()
     data[name] = [float(one) for one in data[name]]
     data[name][52] = data[name][57] = np.nan
     lazy = scan_logs(file_of(data, tmp_path), **roles(groups=True, weights=True))
     said = r"\(2 of 60 rows.*\)\. Drop (or correct these rows|them only if)"
-    with pytest.raises(ValueError, match=said):
-        evaluated(LOGGED, {"IPS": IPS()}, lazy)
+    refused(said, lazy)
     if name != "one_logged":  # a policy, which describe() does not read
         with pytest.raises(ValueError, match=said):
             lazy.describe()
@@ -383,27 +370,11 @@ def test_statistics_of_files_do_not_hide_what_is_no_number(name, tmp_path):
 @pytest.mark.parametrize("name", ["reward", "p", "one_1", "q_2"])
 @pytest.mark.parametrize("evaluator", [DirectMethod, DoublyRobust, SwitchDR])
 def test_nan_that_statistics_hide_in_tables(evaluator, name, tmp_path):
-    data = {one: values.tolist() for one, values in columns(60).items()}
+    data = lists()
     data[name][57] = np.nan
     lazy = scan_logs(file_of(data, tmp_path), **roles())
-    with pytest.raises(ValueError, match=r"\(1 of 60 rows"):
-        evaluated({"one": "one"}, {"it": evaluator(reward_model="q")}, lazy)
-
-
-@pytest.mark.few_cases(1)
-@backends
-def test_bad_tables_are_counted_and_refused(frame_of):
-    for column, value, said in (
-        ("one_1", 0.9, "must be 0 or more and sum to 1"),
-        ("one_1", None, "must be 0 or more and sum to 1"),
-        ("q_2", np.nan, "model values must be finite"),
-        ("q_2", None, "model values must be finite"),
-    ):
-        data = {one: values.tolist() for one, values in columns(60).items()}
-        data[column][57] = value
-        lazy = lazy_of(frame_of, data)
-        with pytest.raises(ValueError, match=rf"{said} \(1 of 60 rows"):
-            evaluated({"one": "one"}, {"DR": DoublyRobust(reward_model="q")}, lazy)
+    one = evaluator(reward_model="q")
+    refused(r"\(1 of 60 rows", lazy, {"it": one}, {"one": "one"})
 
 
 def test_numbers_so_large_that_sums_are_nan_are_no_bad_rows():
@@ -415,79 +386,60 @@ def test_numbers_so_large_that_sums_are_nan_are_no_bad_rows():
 
 @backends
 def test_several_kinds_of_bad_rows_are_all_told(frame_of):
-    data = {one: values.tolist() for one, values in columns(60).items()}
+    data = lists()
     data["reward"][56], data["p"][57], data["p"][58] = None, 0.0, np.nan
-    with pytest.raises(ValueError, match=r"reward.*\(1 of 60.*; .*propens.*\(2 of"):
-        evaluated({"one": "one"}, {"IPS": IPS()}, lazy_of(frame_of, data))
+    said = r"reward.*\(1 of 60.*; .*propens.*\(2 of"
+    refused(said, lazy_of(frame_of, data), policies={"one": "one"})
 
 
 @backends
 @pytest.mark.parametrize("row", [1, 57])  # among the first ones, or not
-def test_labels_that_are_not_among_the_actions(frame_of, row):
+def test_labels_and_rewards_that_are_not_among_what_was_stated(frame_of, row):
     data = columns(60)
     data["action"][row] = "w"
-    lazy = scan_logs(frame_of(data), actions=np.array(["x", "y", "z"]), **roles())
+    lazy = lazy_of(frame_of, data, {"actions": np.array(["x", "y", "z"])})
     said = "action 'w' (at row 1 is not among actions|is not among the 3 actions)"
+    refused(said, lazy)
     with pytest.raises(ValueError, match=said):
         lazy.describe()
-    with pytest.raises(ValueError, match=said):
-        evaluated(LOGGED, {"IPS": IPS()}, lazy)
-
-
-@backends
-@pytest.mark.parametrize("row", [1, 57])
-def test_rewards_outside_their_range(frame_of, row):
     data = columns(60)
     data["reward"][row] = 7.0
-    lazy = scan_logs(frame_of(data), reward_range=(0, 1), **roles())
-    with pytest.raises(ValueError, match=r"reward_range.\(0, 1\)"):
-        evaluated(LOGGED, {"IPS": IPS()}, lazy)
+    lazy = lazy_of(frame_of, data, {"reward_range": (0, 1)})
+    refused(r"reward_range.\(0, 1\)", lazy)
 
 
 @pytest.mark.few_cases(2)
 @backends
 @pytest.mark.parametrize("value", [None, np.nan, np.inf])
 def test_what_is_no_number_is_not_said_to_lie_outside_the_range(frame_of, value):
-    data = {one: values.tolist() for one, values in columns(60).items()}
+    data, stated = lists(), {"reward_range": (0, 1)}
     data["reward"][57] = value
-    lazy = scan_logs(frame_of(data), reward_range=(0, 1), **roles())
     said = r"^column 'reward': reward must be a finite number \(1 of 60 rows, missing"
-    with pytest.raises(ValueError, match=said):
-        evaluated(LOGGED, {"IPS": IPS()}, lazy)
+    refused(said, lazy_of(frame_of, data, stated))
     data["reward"][58] = 7.0
-    lazy = scan_logs(frame_of(data), reward_range=(0, 1), **roles())
-    with pytest.raises(ValueError, match=r"finite .*\(1 of 60.*; .*\(0, 1\) \(1 of 60"):
-        evaluated(LOGGED, {"IPS": IPS()}, lazy)
+    said = r"finite .*\(1 of 60.*; .*\(0, 1\) \(1 of 60"
+    refused(said, lazy_of(frame_of, data, stated))
 
 
 @backends
 def test_log_smoothing_needs_rewards_that_are_not_negative(frame_of):
     data, evaluators = columns(60), {"it": LogSmoothing(lam=0.1)}
     data["reward"][57] = -1.0
-    with pytest.raises(ValueError, match="rewards that are not negative"):
-        evaluated(LOGGED, evaluators, lazy_of(frame_of, data))
-    lazy = scan_logs(frame_of(data), reward_range=(-1, 1), **roles())
-    found = evaluated(LOGGED, evaluators, lazy)
-    logs = in_memory(data, roles(), reward_range=(-1, 1))
-    expected = evaluated(LOGGED, evaluators, logs)
-    assert_allclose(found["one", "it"].value, expected["one", "it"].value, rtol=1e-12)
-
-
-def test_models_are_not_fitted_to_a_lazy_frame():
-    lazy = found_lazy(columns(60))
-    with pytest.raises(TypeError, match="cannot be fitted to a lazy frame"):
-        DoublyRobust(reward_model=Ridge()).fit(lazy)
+    refused("rewards that are not negative", lazy_of(frame_of, data), evaluators)
+    stated = {"reward_range": (-1, 1)}
+    sources = lazy_of(frame_of, data, stated), in_memory(data, roles(), **stated)
+    tables = (evaluated(LOGGED, evaluators, one) for one in sources)
+    assert_allclose(*(table["one", "it"].value for table in tables), rtol=1e-12)
 
 
 @backends
 def test_columns_of_other_types(frame_of):
     data = columns(60)
-    expected = evaluated(LOGGED, {"IPS": IPS()}, lazy_of(frame_of, data))
     other = dict(data, reward=data["reward"] > 0)
     other["p"] = [Decimal(float(p)).quantize(Decimal("1e-15")) for p in data["p"]]
-    found = evaluated(LOGGED, {"IPS": IPS()}, lazy_of(frame_of, other))
-    values = (one["one", "IPS"].value for one in (found, expected))
-    assert_allclose(*values, rtol=1e-12)
+    sources = (lazy_of(frame_of, one) for one in (data, other))
+    tables = (evaluated(LOGGED, {"IPS": IPS()}, one) for one in sources)
+    assert_allclose(*(table["one", "IPS"].value for table in tables), rtol=1e-12)
     other["reward"] = ["none"] * 60
     with pytest.raises(TypeError, match="column 'reward' must hold numbers"):
         evaluated(LOGGED, {"IPS": IPS()}, lazy_of(frame_of, other))
@@ -497,12 +449,11 @@ def test_empty_frames_and_weights_of_zero():
     data = {name: values[:0] for name, values in columns(10).items()}
     given = {"action": "action", "reward": "reward", "propensity": "p"}
     lazy = scan_logs(polars_frame(data), columns={"one": "one_logged"}, **given)
-    with pytest.raises(ValueError, match="there is no round in LazyLogs"):
-        evaluated({"one": "one"}, {"IPS": IPS()}, lazy)
+    refused("there is no round in LazyLogs", lazy, policies={"one": "one"})
     data = columns(10)
     data["weight"] = np.zeros(10)
-    with pytest.raises(ValueError, match=r"no round .* has a positive sample weight"):
-        evaluated(LOGGED, {"IPS": IPS()}, found_lazy(data, weights=True))
+    said = r"no round .* has a positive sample weight"
+    refused(said, found_lazy(data, weights=True))
 
 
 @pytest.mark.parametrize(
@@ -514,56 +465,35 @@ def test_empty_frames_and_weights_of_zero():
         ("one", LogSmoothing(), ValueError, "Pass that number"),
         ("one", Replay(), (TypeError, ValueError), "Replay"),
         ("one", MRDR(), (TypeError, ValueError), "MRDR"),
+        ("one", MultiLoggerIPS(pooling="balanced"), ValueError, "logger_proba="),
     ],
 )
 def test_what_cannot_be_pushed_down_is_refused(policy, evaluator, error, said):
-    with pytest.raises(error, match=said):
-        evaluated({"one": policy}, {"it": evaluator}, found_lazy(columns(30)))
-
-
-@backends
-def test_a_number_stands_for_all_propensities(frame_of):
-    data = columns(60)
-    given = dict(roles(), propensity=0.5)
-    found = evaluated(LOGGED, {"IPS": IPS()}, scan_logs(frame_of(data), **given))
-    value = found["one", "IPS"].value
-    assert_allclose(value, np.mean(data["one_logged"] / 0.5 * data["reward"]))
+    lazy = lazy_of(polars_frame, columns(30), {"logger": "logger"})
+    refused(said, lazy, {"it": evaluator}, {"one": policy}, error)
+    with pytest.raises(TypeError, match="cannot be fitted to a lazy frame"):
+        DoublyRobust(reward_model=Ridge()).fit(lazy)
 
 
 @pytest.mark.few_cases(1)
 @backends
-@pytest.mark.parametrize("known", ["logging_proba", "propensity"])
-def test_intervals_reach_as_far_as_what_the_logger_might_have_done(frame_of, known):
+@pytest.mark.parametrize("whole", [True, False])
+def test_intervals_reach_as_far_as_what_the_logger_might_have_done(frame_of, whole):
     """A frame took the largest logged weight where memory knows a larger one."""
     rng, n = np.random.default_rng(0), 400
-    table = np.tile([0.98, 0.02], (n, 1))
-    if known == "logging_proba":
-        table[:, 1] = rng.uniform(0.01, 0.04, n)
-        table[:, 0] = 1 - table[:, 1]
-    action = (np.arange(n) % 40 == 0).astype(int)
-    new = np.full((n, 2), 0.5)
+    rare = rng.uniform(0.01, 0.04, n) if whole else np.full(n, 0.02)
+    mu, new = np.stack([1 - rare, rare], axis=1), np.full((n, 2), 0.5)
     new[1:5] = [[0.01, 0.99]]
-    data = {"action": action, "reward": (rng.random(n) < 0.3).astype(float)}
-    data |= {"p": table[np.arange(n), action]}
-    data |= {f"mu{a}": table[:, a] for a in (0, 1)}
+    action = (np.arange(n) % 40 == 0).astype(int)
+    rows = action, (rng.random(n) < 0.3).astype(float), mu[np.arange(n), action]
+    data = dict(zip("arp", rows, strict=True))
+    data |= {f"mu{a}": mu[:, a] for a in (0, 1)}
     data |= {f"new{a}": new[:, a] for a in (0, 1)}
-    several = ["mu0", "mu1"] if known == "logging_proba" else None
-    lazy = scan_logs(
-        frame_of(data),
-        action="action",
-        reward="reward",
-        propensity="p",
-        logging_proba=several,
-        columns={"new": ["new0", "new1"]},
-    )
-    memory = BanditLogs(
-        np.empty((n, 0)),
-        action,
-        data["reward"],
-        data["p"],
-        logging_proba=None if several is None else table,
-    ).with_columns(new=new)
-    pair = (evaluate("new", logs, evaluators=["IPS"])["IPS"] for logs in (lazy, memory))
+    named = {"logging_proba": ["mu0", "mu1"]} if whole else {}
+    lazy = scan_logs(frame_of(data), **ROWS, **named, columns={"new": ["new0", "new1"]})
+    memory = bare_logs(*rows, logging_proba=mu if whole else None)
+    pair = (lazy, memory.with_columns(new=new))
+    pair = (evaluate("new", logs, evaluators=["IPS"])["IPS"] for logs in pair)
     found, expected = (value.confidence_interval() for value in pair)
     assert found.max_weight >= expected.max_weight * (1 - 1e-12)
     assert found.max_weight_from == expected.max_weight_from != "largest logged weight"
@@ -593,22 +523,12 @@ def test_a_frame_that_changes_while_it_is_read(monkeypatch):
 
 def test_slates_and_groups_of_several_columns_are_refused():
     data = columns(30) | {"first": np.zeros(30, int), "second": np.ones(30, int)}
-    frame, names = polars_frame(data), ["first", "second"]
-    given = dict(roles(), group=["group", "day"])
-    with pytest.raises(TypeError, match="group is labelled by several columns"):
-        evaluated(LOGGED, {"IPS": IPS()}, scan_logs(frame, **given))
-    given = {"slate": names, "reward": "reward", "propensity": "p"}
-    slates = scan_logs(frame, n_candidates=3, **given)
+    lazy = lazy_of(polars_frame, data, {"group": ["group", "day"]})
+    refused("group is labelled by several columns", lazy, error=TypeError)
+    given = {"slate": ["first", "second"], "reward": "reward", "propensity": "p"}
+    slates = scan_logs(polars_frame(data), n_candidates=3, **given)
     with pytest.raises(TypeError, match="slates cannot be summed inside a lazy frame"):
         evaluate(UniformSlatePolicy(2), slates)
-
-
-def test_balanced_loggers_need_their_probabilities():
-    given = dict(roles(), logger="logger")
-    lazy = scan_logs(polars_frame(columns(60)), **given)
-    with pytest.raises(ValueError, match="logger_proba="):
-        evaluators = {"it": MultiLoggerIPS(pooling="balanced")}
-        evaluated({"one": "one"}, evaluators, lazy)
 
 
 def test_a_library_that_lacks_a_function_is_named(monkeypatch):
@@ -635,19 +555,15 @@ def test_logarithms_keep_the_digits_of_small_numbers(lam):
 @backends
 @pytest.mark.parametrize("spread", [1.0, 1e-3])
 def test_rewards_far_from_the_model_keep_their_spread(frame_of, spread):
-    rng = np.random.default_rng(0)
-    n = 1000
+    rng, n = np.random.default_rng(0), 1000
     action, pi = rng.integers(0, 2, n), rng.uniform(0.1, 0.9, n)
-    data = {"a": action, "r": 1e6 + spread * rng.normal(size=n), "p": np.full(n, 0.5)}
-    data["pi"] = np.where(action == 1, pi, 1 - pi)
-    named = {"action": "a", "reward": "r", "propensity": "p"}
-    frame = {**data, "new_0": 1 - pi, "new_1": pi}
-    lazy = scan_logs(frame_of(frame), **named, columns={"new": ["new_0", "new_1"]})
-    logs = BanditLogs(np.zeros((n, 0)), data["a"], data["r"], data["p"])
-    policy = np.stack([1 - pi, pi], axis=1)
+    rows = action, 1e6 + spread * rng.normal(size=n), np.full(n, 0.5)
+    frame = dict(zip("arp", rows, strict=True)) | {"new_0": 1 - pi, "new_1": pi}
+    lazy = scan_logs(frame_of(frame), **ROWS, columns={"new": ["new_0", "new_1"]})
     evaluators = {"SNDR": SNDR(reward_model=0.3), "SNIPS": SNIPS()}
     found = evaluate("new", lazy, evaluators=evaluators)
-    exact = evaluate(policy, logs, evaluators=evaluators)
+    policy = np.stack([1 - pi, pi], axis=1)
+    exact = evaluate(policy, bare_logs(*rows), evaluators=evaluators)
     for name in evaluators:  # of a number the model changes nothing
         assert_allclose(found[name].value, exact["SNIPS"].value, rtol=1e-14)
         error = exact["SNIPS"].standard_error
@@ -658,10 +574,8 @@ def test_rewards_far_from_the_model_keep_their_spread(frame_of, spread):
 @backends
 def test_a_list_of_one_column_is_a_table_of_one_action(frame_of):
     frame = {"a": ["x"] * 8, "r": [0.0, 1.0] * 4, "p": [1.0] * 8, "new_0": [1.0] * 8}
-    named = {"action": "a", "reward": "r", "propensity": "p"}
-    lazy = scan_logs(
-        frame_of(frame), **named, columns={"new": ["new_0"], "pi": "new_0"}
-    )
+    named = {"new": ["new_0"], "pi": "new_0"}
+    lazy = scan_logs(frame_of(frame), **ROWS, columns=named)
     evaluators = {"DR": DoublyRobust(reward_model=0.3)}
     found = evaluate("new", lazy, evaluators=evaluators)["DR"]
     assert_allclose(found.value, 0.5, rtol=1e-12)
@@ -677,10 +591,10 @@ def test_actions_that_are_moments_in_a_time_zone(frame_of):
     table = pa.table(frame).append_column(
         "a", pa.array(moments).cast(pa.timestamp("us", "Europe/Berlin"))
     )
-    data = pytest.importorskip("polars").from_arrow(table)
-    data = data.lazy() if frame_of is polars_frame else None
-    data = pytest.importorskip("duckdb").from_arrow(table) if data is None else data
-    named = {"action": "a", "reward": "r", "propensity": "p"}
-    lazy = scan_logs(data, **named, columns={"new": ["one", "two"]})
+    if frame_of is polars_frame:
+        data = pytest.importorskip("polars").from_arrow(table).lazy()
+    else:
+        data = pytest.importorskip("duckdb").from_arrow(table)
+    lazy = scan_logs(data, **ROWS, columns={"new": ["one", "two"]})
     found = evaluate("new", lazy, evaluators=["IPS"])["IPS"]
     assert_allclose(found.value, 0.2, rtol=1e-12)

@@ -19,16 +19,10 @@ def several(n=300, m=3, k=4, seed=0, **fields):
     rows = np.arange(n)
     drawn = mu[logger, rows].cumsum(axis=1) > rng.random_sample((n, 1))
     action = np.where(drawn.any(axis=1), drawn.argmax(axis=1), k - 1)
-    arguments = {
-        "context": np.column_stack([rows, rng.normal(size=n)]),
-        "action": action,
-        "reward": action + rng.random_sample(n),
-        "actions": np.arange(k),
-        "logger": logger,
-        "logger_proba": mu[:, rows, action].T,
-        **fields,
-    }
-    return BanditLogs(**arguments), pi
+    known = {"logger": logger, "logger_proba": mu[:, rows, action].T}
+    known |= {"actions": np.arange(k), **fields}
+    context = np.column_stack([rows, rng.normal(size=n)])
+    return BanditLogs(context, action, action + rng.random_sample(n), **known), pi
 
 
 def without_support(**fields):
@@ -37,17 +31,8 @@ def without_support(**fields):
     mu = np.array([[0.5, 0.3, 0.2], [0.0, 0.4, 0.6]])
     logger = np.arange(400) % 2
     action = np.array([rng.choice(3, p=mu[g]) for g in logger])
-    logs = BanditLogs(
-        np.zeros((400, 1)),
-        action,
-        rng.random_sample(400),
-        logger=logger,
-        **{
-            "actions": range(3),
-            "logger_proba": mu[:, action].T,
-            "logging_proba": mu[logger],
-            "propensity": mu[logger, action],
-            **fields,
-        },
-    )
+    known = {"logger_proba": mu[:, action].T, "logging_proba": mu[logger]}
+    known |= {"actions": range(3), "propensity": mu[logger, action], **fields}
+    reward = rng.random_sample(400)
+    logs = BanditLogs(np.zeros((400, 1)), action, reward, logger=logger, **known)
     return logs, np.tile([0.3, 0.4, 0.3], (400, 1))

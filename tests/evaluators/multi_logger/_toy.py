@@ -31,19 +31,12 @@ def score(evaluator):
 
 @dataclass
 class World:
-    """Contexts with probabilities p, loggers, a target and rewards.
+    """Contexts with probabilities p, loggers, a target and rewards."""
 
-    Attributes
-    ----------
-    p : ndarray of shape (n_contexts,)
-    loggers : ndarray of shape (n_loggers, n_contexts, n_actions)
-    target, delta : ndarray of shape (n_contexts, n_actions)
-    """
-
-    p: np.ndarray
-    loggers: np.ndarray
-    target: np.ndarray
-    delta: np.ndarray
+    p: np.ndarray  # (n_contexts,)
+    loggers: np.ndarray  # (n_loggers, n_contexts, n_actions)
+    target: np.ndarray  # (n_contexts, n_actions)
+    delta: np.ndarray  # (n_contexts, n_actions)
 
     @property
     def cells(self):
@@ -58,16 +51,10 @@ class World:
     def logs(self, rows, **fields):
         """Logs of rows (logger, context, action), and the target's probabilities."""
         g, x, a = np.array(rows).T
-        logs = BanditLogs(
-            x[:, None].astype(float),
-            a,
-            self.delta[x, a],
-            actions=range(self.delta.shape[1]),
-            logger=g,
-            logger_proba=self.loggers[np.unique(g)][:, x, a].T,
-            **fields,
-        )
-        return logs, self.target[x]
+        fields |= {"logger": g, "actions": range(self.delta.shape[1])}
+        fields["logger_proba"] = self.loggers[np.unique(g)][:, x, a].T
+        context = x[:, None].astype(float)
+        return BanditLogs(context, a, self.delta[x, a], **fields), self.target[x]
 
     def draws(self, logger, size, ordered_parts=1):
         """Every multiset of `size` cells that a logger may give, with its probability.
@@ -109,6 +96,8 @@ VALUE = 8.2
 DIVERGENCES = (252.81, 4.271111111111112)
 TOY = World(np.array([0.5, 0.5]), LOGGERS, TARGET, DELTA)
 toy_logs = TOY.logs
+# The second context mirrors the first: one of them has all weights and rewards.
+ONE_CONTEXT = World(np.ones(1), LOGGERS[:, :1], TARGET[:1], DELTA[:1])
 
 
 def ml4():
@@ -118,4 +107,4 @@ def ml4():
 
 def exact_moments(statistic, size=1, ordered_parts=1):
     """Mean and variance of ``statistic(logs, pi)``, `size` rows of each logger."""
-    return TOY.exact_moments(statistic, (size, size), ordered_parts)
+    return ONE_CONTEXT.exact_moments(statistic, (size, size), ordered_parts)

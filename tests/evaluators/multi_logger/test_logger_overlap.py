@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 
 from skope_ope import BanditLogs, EpsilonGreedy
 from skope_ope.evaluators import logger_overlap, pooling_variance_ratio
+from tests.evaluators.core._asked import bare_logs
 from tests.evaluators.multi_logger._logs import several, without_support
 
 
@@ -54,22 +55,17 @@ def test_unsupported_mass_by_logger():
     assert_allclose(masses, [0, 0.3])
 
 
-def test_texts():
+@pytest.mark.frames
+def test_texts_and_frame():
     logs, pi = several(logger=np.array(["<b>"] * 150 + ["new"] * 150), m=2)
     found = logger_overlap(pi, logs)
     assert "<b>" in repr(found)
-    assert "<b>" not in found._repr_html_()
-    assert "&lt;b&gt;" in found._repr_html_()
+    assert "<b>" not in found._repr_html_() and "&lt;b&gt;" in found._repr_html_()
     assert len(repr(found).splitlines()) == 3
-
-
-@pytest.mark.frames
-def test_frame():
     pytest.importorskip("pandas")
-    logs, pi = several()
-    frame = logger_overlap(pi, logs).to_frame()
+    frame = found.to_frame()
     assert frame.index.name == "logger"
-    assert frame.loc[1, "n_rounds"] == (logs.logger == 1).sum()
+    assert frame.loc["new", "n_rounds"] == 150
     assert_allclose(frame["share"].sum(), 1)
 
 
@@ -96,18 +92,11 @@ def test_sample_weights_count():
     reward = (rng.random_sample(n) < 0.1).astype(float)
     kept = np.flatnonzero((reward == 1) | (rng.random_sample(n) < 0.1))
     weight = np.where(reward == 1, 1.0, 10.0)[kept]
-    fields = {"logger": logger[kept], "logger_proba": mu[:, action[kept]].T}
-    logs = BanditLogs(
-        np.zeros((len(kept), 1)),
-        action[kept],
-        reward[kept],
-        sample_weight=weight,
-        **fields,
-    )
+    known = {"logger": logger[kept], "logger_proba": mu[:, action[kept]].T}
+    logs = bare_logs(action[kept], reward[kept], sample_weight=weight, **known)
     pi = np.tile([0.7, 0.3], (len(kept), 1))
-    found = logger_overlap(pi, logs)
     w = pi[0, logs.action] / logs.propensity
-    for i, record in enumerate(found.to_records()):
+    for i, record in enumerate(logger_overlap(pi, logs).to_records()):
         own = logs.logger == i
         assert record["n_rounds"] == own.sum()
         assert_allclose(record["share"], weight[own].sum() / weight.sum())
@@ -138,22 +127,18 @@ def test_rounds_of_weight_zero_are_none():
 
 # -- the ratio of variances ---------------------------------------------------------
 def test_two_loggers_have_a_closed_form():
+    ratio = pooling_variance_ratio
     for r, u in ((59.190707, 1.0), (0.3, 4.0), (1.0, 7.0), (1e6, 0.01)):
         expected = r * (1 + u) ** 2 / ((r + u) * (1 + u * r))
-        assert_allclose(pooling_variance_ratio([r, 1], [u, 1]), expected, rtol=1e-12)
-    assert pooling_variance_ratio([2, 2, 2], [5, 1, 9]) == pytest.approx(1)
-    assert pooling_variance_ratio([3.0], [10]) == 1
-    assert pooling_variance_ratio([1, np.inf], [5, 5]) == 0
+        assert_allclose(ratio([r, 1], [u, 1]), expected, rtol=1e-12)
+    assert ratio([2, 2, 2], [5, 1, 9]) == pytest.approx(1)
+    assert ratio([3.0], [10]) == 1
+    assert ratio([1, np.inf], [5, 5]) == 0
     # a logger without rounds does not take part
-    assert pooling_variance_ratio([1, np.inf, 4], [5, 0, 5]) == pytest.approx(
-        pooling_variance_ratio([1, 4], [5, 5])
-    )
-
-
-def test_dicts_as_the_diagnostics_have_them():
-    sizes = {"b": 4, "a": 1}
-    expected = pooling_variance_ratio([3.0, 5.0], [1, 4])
-    assert pooling_variance_ratio({"a": 3.0, "b": 5.0}, sizes) == expected
+    assert ratio([1, np.inf, 4], [5, 0, 5]) == pytest.approx(ratio([1, 4], [5, 5]))
+    # dicts as the diagnostics have them
+    expected = ratio([3.0, 5.0], [1, 4])
+    assert ratio({"a": 3.0, "b": 5.0}, {"b": 4, "a": 1}) == expected
 
 
 @pytest.mark.parametrize(

@@ -30,15 +30,9 @@ def products(n_slots, n_candidates):
 
 def world(logger, slates, reward, n_candidates, **fields):
     """Logs of all slates that the logger may show, and their probabilities."""
-    n_rounds = len(slates)
-    logs = SlateLogs(
-        np.zeros((n_rounds, 1)),
-        slates,
-        np.broadcast_to(reward, n_rounds).astype(float),
-        n_candidates=n_candidates,
-        logging_policy=logger,
-        **fields,
-    )
+    reward = np.broadcast_to(reward, len(slates)).astype(float)
+    fields |= {"n_candidates": n_candidates, "logging_policy": logger}
+    logs = showed(slates, reward, **fields)
     proba = logger.slate_proba(logs)
     known = distribution_by_formula(logger, logs[:1], logs.slate)
     if known is not None:
@@ -64,26 +58,19 @@ def additive(slates, phi):
 
 def golden_logs(**fields):
     """Five rankings of two of three, of a logger that draws them alike."""
-    golden = {
-        "slate": [[2, 0], [2, 1], [0, 2], [1, 0], [0, 1]],
-        "reward": [1, 0.5, 0, 1, 0.25],
-        "logging_policy": UniformSlatePolicy(2),
-        "n_candidates": 3,
-        **fields,
-    }
-    return SlateLogs(np.zeros((len(golden["slate"]), 1)), **golden)
+    golden = {"slate": [[2, 0], [2, 1], [0, 2], [1, 0], [0, 1]], "n_candidates": 3}
+    golden |= {"reward": [1, 0.5, 0, 1, 0.25], "logging_policy": UniformSlatePolicy(2)}
+    return showed(**golden | fields)
 
 
 def range_logs(n_candidates=3, rows=(0, 1, 2)):
     """Three slates that tell of one more, and of no candidate beside their two."""
-    slates = np.array([[0, 0], [1, 0], [0, 1]])
-    return SlateLogs(
-        np.zeros((len(rows), 1)),
-        slates[list(rows)],
-        np.array([1.0, 0.2, 0.4])[list(rows)],
-        n_candidates=n_candidates,
-        logging_policy=EmpiricalSlatePolicy(slates),
-    )
+    slates, rows = np.array([[0, 0], [1, 0], [0, 1]]), list(rows)
+    known = {
+        "n_candidates": n_candidates,
+        "logging_policy": EmpiricalSlatePolicy(slates),
+    }
+    return showed(slates[rows], np.array([1.0, 0.2, 0.4])[rows], **known)
 
 
 # no slot is always filled: by the logger, or by the policy, a list of slates

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from skope_ope import (
     IPS,
@@ -13,10 +14,9 @@ from skope_ope import (
     BanditLogs,
     PlackettLuceSlatePolicy,
     PseudoInverse,
-    SlateLogs,
     UniformSlatePolicy,
 )
-from skope_ope.exceptions import LowOverlapWarning, PropensityWarning, SupportWarning
+from skope_ope.exceptions import PropensityWarning, SupportWarning
 from skope_ope.policies import (
     EmpiricalSlatePolicy,
     MixtureSlatePolicy,
@@ -37,6 +37,7 @@ from tests.evaluators.slate._worlds import (
     world,
 )
 
+FEW = EmpiricalSlatePolicy([[2, 0], [2, 1]])
 EXACT = [
     PseudoInverse(),
     PseudoInverse(self_normalized=True),
@@ -48,33 +49,18 @@ EXACT = [
 def test_golden_slates():
     target = np.tile([2, 0], (5, 1))
     result = quietly(PseudoInverse(), target, golden_logs())
-    np.testing.assert_allclose(
-        result.round_values,
-        np.multiply([5, 1, 1, 1, -1], [1, 0.5, 0, 1, 0.25]),
-        atol=1e-14,
-    )
+    expected = np.multiply([5, 1, 1, 1, -1], [1, 0.5, 0, 1, 0.25])
+    assert_allclose(result.round_values, expected, atol=1e-14)
     assert result.value == pytest.approx(1.25, abs=1e-12)
     assert result.diagnostics["negative_weight_share"] == 0.2
     normalised = quietly(PseudoInverse(self_normalized=True), target, golden_logs())
     assert normalised.value == pytest.approx(0.8928571429, abs=5e-11)
-
-
-def test_golden_products():
+    # independent slots
     logger = ProductSlatePolicy(np.full((3, 2), 0.5))
-    slates = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]])
-    logs = SlateLogs(np.zeros((4, 1)), slates, np.ones(4), logging_policy=logger)
+    slates = [[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]]
+    logs = showed(slates, np.ones(4), logging_policy=logger)
     result = quietly(PseudoInverse(), np.zeros((4, 3), int), logs)
-    np.testing.assert_allclose(result.round_values, [4, 2, 0, -2], atol=1e-14)
-
-
-@pytest.mark.parametrize("evaluator", EXACT, ids=repr)
-def test_the_discriminating_world(evaluator):
-    phi = [[0.1, 0.5, 0.2], [0.3, 0.1, 0.4]]
-    slates = rankings(2, 3)
-    logs, _ = world(UniformSlatePolicy(2), slates, additive(slates, phi), 3)
-    target = np.tile([1, 2], (6, 1))
-    result = quietly(evaluator, target, logs)
-    assert result.value == pytest.approx(0.9, abs=1e-12)
+    assert_allclose(result.round_values, [4, 2, 0, -2], atol=1e-14)
 
 
 @pytest.mark.parametrize("evaluator", EXACT, ids=repr)
@@ -100,36 +86,19 @@ def test_unbiased_where_slots_add_up(evaluator, n_slots):
         assert result.diagnostics["mean_weight"] == pytest.approx(1, abs=1e-12)
 
 
-def test_biased_where_slots_do_not_add_up():
-    slates = rankings(3, 5)
-    values = additive(slates, np.random.RandomState(0).random_sample((3, 5))) ** 2
-    logger = PlackettLuceSlatePolicy.from_ranks(np.arange(1, 6), 3)
-    logs, proba = world(logger, slates, values, 5)
-    result = quietly(PseudoInverse(), np.tile([2, 0, 4], (60, 1)), logs, proba)
-    truth = values[(slates == [2, 0, 4]).all(axis=1)][0]
-    assert abs(result.value - truth) > 1e-3
-
-
-@pytest.mark.parametrize("self_normalized", [False, True])
-def test_one_slot_is_inverse_propensity_scoring(self_normalized):
+@pytest.mark.parametrize("ratio", [False, True])
+def test_one_slot_is_inverse_propensity_scoring(ratio):
     rng = np.random.RandomState(0)
     weights, action = np.array([1.0, 2.0, 3.0, 4.0]), rng.randint(4, size=50)
-    reward, pi = rng.random_sample(50), np.array([0.1, 0.2, 0.3, 0.4])[::-1]
-    slates = showed(
-        action[:, None], reward, logging_policy=PlackettLuceSlatePolicy(weights, 1)
-    )
+    reward, pi = rng.random_sample(50), np.array([0.4, 0.3, 0.2, 0.1])
+    logger = PlackettLuceSlatePolicy(weights, 1)
+    slates = showed(action[:, None], reward, logging_policy=logger)
     single = BanditLogs(np.zeros((50, 1)), action, reward, weights[action] / 10)
-    expected = quietly(
-        SNIPS() if self_normalized else IPS(), np.tile(pi, (50, 1)), single
-    )
-    found = quietly(
-        PseudoInverse(self_normalized=self_normalized),
-        PlackettLuceSlatePolicy(pi, 1),
-        slates,
-    )
-    np.testing.assert_allclose(
-        found.round_values, expected.round_values, rtol=0, atol=1e-12
-    )
+    plain = SNIPS() if ratio else IPS()
+    expected = quietly(plain, np.tile(pi, (50, 1)), single)
+    policy = PlackettLuceSlatePolicy(pi, 1)
+    found = quietly(PseudoInverse(self_normalized=ratio), policy, slates)
+    assert_allclose(found.round_values, expected.round_values, rtol=0, atol=1e-12)
     assert found.standard_error == pytest.approx(expected.standard_error)
 
 
@@ -137,7 +106,7 @@ def test_the_range_reaches_further_than_absolute_continuity():
     logs, target = range_logs(2), np.tile([1, 1], (3, 1))
     assert not logs.logging_policy.slate_proba(logs, target).any()
     result = quietly(PseudoInverse(), target, logs)
-    np.testing.assert_allclose(result.round_values / logs.reward, [-3, 3, 3])
+    assert_allclose(result.round_values / logs.reward, [-3, 3, 3])
     assert result.value == pytest.approx(0.2 + 0.4 - 1.0)  # phi adds up
     assert result.diagnostics["largest_residual"] < 1e-12
 
@@ -160,23 +129,13 @@ def test_a_target_outside_of_the_range():
     assert np.isnan(result.value) and np.isnan(result.standard_error)
 
 
-def test_weights_that_sum_to_nothing():
-    logs = golden_logs()[4:]
-    evaluator = PseudoInverse(self_normalized=True).fit(logs)
-    result, found = warned(evaluator, [[2, 0]])
-    assert np.isnan(result.value)
-    assert found[LowOverlapWarning, "weights sum to -1"] == pytest.approx(-1)
-
-
 def drawn_logs(n_rounds, seed, logger):
     rng = np.random.RandomState(seed)
     empty = showed(np.full((n_rounds, 3), -1), np.zeros(n_rounds), n_candidates=4)
     slates = logger.sample(empty, rng)
     phi = np.linspace(0.02, 0.3, 12).reshape(3, 4)
     reward = rng.random_sample(n_rounds) < additive(slates, phi)
-    return SlateLogs(
-        empty.context, slates, reward, n_candidates=4, logging_policy=logger
-    ), phi
+    return showed(slates, reward, n_candidates=4, logging_policy=logger), phi
 
 
 LOGGERS = [
@@ -251,18 +210,12 @@ def test_a_logger_by_draws_is_told():
         ({"logging_policy": UniformSlatePolicy(3)}, "logging policy fills 3 slots"),
         ({"slate": [[1, 1]] * 5}, "at row 0"),
         ({"logging_policy": None}, "needs the logging policy.*UniformSlatePolicy"),
-        (
-            {"logging_policy": EmpiricalSlatePolicy([[2, 0], [2, 1]])},
-            r"logged slate \[0, 2\] at row 2 \(3 such rows\)",
-        ),
+        ({"logging_policy": FEW}, r"logged slate \[0, 2\] at row 2 \(3 such rows\)"),
     ],
 )
 def test_loggers_that_cannot_be(fields, message):
     with pytest.raises(ValueError, match=message):
         PseudoInverse().fit(golden_logs(**fields))
-
-
-def test_clipped_weights_have_no_control_variates():
     with pytest.raises(ValueError, match="control_variates cannot be combined"):
         PseudoInverse(control_variates="single", cmax=1.0).fit(golden_logs())
 
@@ -274,20 +227,15 @@ def test_clipped_weights_have_no_control_variates():
         (np.full((5, 2), 1.5), "probabilities of the logged candidates"),
         (np.full((5, 2, 3), 0.5), "sum to at most 1"),
         (np.full((5, 2, 2), 0.5), "with 5 rounds and 3 candidates"),
+        (np.full((5, 2, 3), 1 / 3), "candidate 0 at row 1, slot 0, which is not"),
     ],
 )
 def test_targets_that_cannot_be(target, message):
-    with pytest.raises(ValueError, match=message):
-        PseudoInverse().fit(golden_logs()).evaluate(target)
-
-
-def test_marginals_of_what_is_not_offered():
     mask = np.ones((5, 3), dtype=bool)
-    mask[1, 0] = False
+    mask[1, 0] = "candidate 0" not in message
     logs = golden_logs(candidates=mask, n_candidates=None)
-    table = np.full((5, 2, 3), 1 / 3)
-    with pytest.raises(ValueError, match="candidate 0 at row 1, slot 0, which is not"):
-        PseudoInverse().fit(logs).evaluate(table)
+    with pytest.raises(ValueError, match=message):
+        PseudoInverse().fit(logs).evaluate(target)
 
 
 def test_empty_slots():
@@ -300,11 +248,22 @@ def test_empty_slots():
     )
     target = np.array([[0, -1], [1, 0], [2, 1]])
     result = quietly(PseudoInverse(), target, logs)
-    np.testing.assert_allclose(result.round_values, [1.0, 0.5 * 1, 0.25 * 5])
+    assert_allclose(result.round_values, [1.0, 0.5 * 1, 0.25 * 5])
     # an empty slot where the logger always shows something cannot be known
     target[1] = [1, -1]
     result = quietly(PseudoInverse(), target, logs)
     assert result.diagnostics["outside_range_share"] == pytest.approx(1 / 3)
+
+
+def test_control_variates_of_nothing():
+    # the policy leaves all slots empty, as the logger may: all weights are zero
+    logger = EmpiricalSlatePolicy([[0, -1], [-1, 1]])
+    logs = showed([[0, -1], [-1, 1]] * 2, np.arange(4.0), logging_policy=logger)
+    for kind in (None, "single", "multiple"):
+        evaluator = PseudoInverse(control_variates=kind)
+        result = quietly(evaluator, np.full((4, 2), -1), logs)
+        assert np.isnan([result.value, result.standard_error]).all()
+        assert "the policy takes no logged action" in str(result.warnings[-1])
 
 
 def test_independent_slots_by_their_logged_probabilities():
@@ -313,16 +272,14 @@ def test_independent_slots_by_their_logged_probabilities():
     logs = logs.with_columns(mu=logger.marginal_proba(logs))
     recorded = logs.replace(logging_policy=ProductSlatePolicy("mu"))
     target = np.tile([1, 0], (4, 1))
-    expected = quietly(PseudoInverse(), target, logs, proba)
-    found = quietly(PseudoInverse(), target, recorded, proba)
-    assert found.value == pytest.approx(expected.value)
+    pair = (quietly(PseudoInverse(), target, x, proba).value for x in (logs, recorded))
+    assert next(pair) == pytest.approx(next(pair))
     expected, found = (quietly(PseudoInverse(), target, x) for x in (logs, recorded))
     with pytest.raises(ValueError, match=r"needs sigma2"):
         found.deviation_bound(reward_bound=1.0)
-    known = expected.diagnostics
-    assert found.deviation_bound(
-        reward_bound=1.0, sigma2=known["sigma2"], rho=known["rho"]
-    ) == pytest.approx(expected.deviation_bound(reward_bound=1.0))
+    known = {name: expected.diagnostics[name] for name in ("sigma2", "rho")}
+    bound = expected.deviation_bound(reward_bound=1.0)
+    assert found.deviation_bound(reward_bound=1.0, **known) == pytest.approx(bound)
 
 
 @pytest.mark.parametrize("name", EMPTY_WORLDS)
@@ -373,7 +330,7 @@ def test_rounds_without_candidates():
         for params in ({}, {"self_normalized": True}, {"control_variates": "single"}):
             own = quietly(PseudoInverse(**params), target, equal)
             found = quietly(PseudoInverse(**params), target, logs)
-            np.testing.assert_allclose(found.round_values, own.round_values, atol=1e-12)
+            assert_allclose(found.round_values, own.round_values, atol=1e-12)
     assert quietly(PseudoInverse(), slates, logs).value == pytest.approx(1.75 / 3)
     slates[0] = [0, -1]  # nothing can be shown there
     with pytest.raises(ValueError, match=r"candidate|cannot|offer"):
@@ -422,15 +379,14 @@ def test_theorem_one_is_that_of_the_rounds_that_are_used():
 
 
 def test_theorem_one_is_that_of_equal_weights():
-    target = np.tile([2, 0], (5, 1))
-    same = quietly(PseudoInverse(), target, golden_logs(), np.full(5, 3.0))
-    plain = quietly(PseudoInverse(), target, golden_logs())
-    bound = plain.deviation_bound(reward_bound=1.0)
-    assert same.deviation_bound(reward_bound=1.0) == pytest.approx(bound)
-    unequal = quietly(PseudoInverse(), target, golden_logs(), [9.0, 1, 1, 1, 1])
+    target, logs, bound = np.tile([2, 0], (5, 1)), golden_logs(), {"reward_bound": 1.0}
+    same = quietly(PseudoInverse(), target, logs, np.full(5, 3.0))
+    plain = quietly(PseudoInverse(), target, logs).deviation_bound(**bound)
+    assert same.deviation_bound(**bound) == pytest.approx(plain)
+    unequal = quietly(PseudoInverse(), target, logs, [9.0, 1, 1, 1, 1])
     for copy in (unequal, pickle.loads(pickle.dumps(unequal))):
         with pytest.raises(ValueError, match="different sample weights"):
-            copy.deviation_bound(reward_bound=1.0)
+            copy.deviation_bound(**bound)
 
 
 def test_a_bound_on_the_largest_weight_is_called_so():

@@ -7,6 +7,7 @@ Where all rewards are one, the values of the rounds are the weights.
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 
 from skope_ope import (
@@ -45,6 +46,12 @@ def weights_of(logger, target, logs):
     return result.round_values, result.diagnostics
 
 
+def mixed(logger, share=0.4, n_slots=2):
+    """A logger that shows any slate with this probability."""
+    members = [logger, UniformSlatePolicy(n_slots)]
+    return MixtureSlatePolicy(members, [1 - share, share])
+
+
 def largest(told):
     return told["rho"] if "rho" in told else told["rho_bound"]
 
@@ -53,12 +60,10 @@ def check(logger, target, logs, proba, atol=1e-12):
     """Compare with enumeration; means, second moment and extremes are exact."""
     weight, told = weights_of(logger, target, logs)
     expected = weights_by_enumeration(logger, marginals_of(target, logs), logs)
-    np.testing.assert_allclose(weight, expected, rtol=0, atol=atol)
-    np.testing.assert_allclose(proba @ weight, 1.0, rtol=0, atol=atol)
+    assert_allclose(weight, expected, rtol=0, atol=atol)
+    assert_allclose(proba @ weight, 1.0, rtol=0, atol=atol)
     assert told["largest_residual"] < 1e-7
-    np.testing.assert_allclose(
-        told["sigma2"], proba @ weight**2, rtol=0, atol=10 * atol
-    )
+    assert_allclose(told["sigma2"], proba @ weight**2, rtol=0, atol=10 * atol)
     assert largest(told) >= abs(weight).max() - 10 * atol
     return weight, largest(told)
 
@@ -80,21 +85,21 @@ def test_uniform_rankings(n_slots, m):
     else:
         expected = (m - 1) * kept - m + 2
         top = 1 + (m - 1) ** 2
-    np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-12)
+    assert_allclose(weight, expected, rtol=0, atol=1e-12)
     assert rho == pytest.approx(abs(weight).max()) == top
     check(logger, PlackettLuceSlatePolicy(np.arange(1.0, m + 1), n_slots), logs, proba)
     uniform, _ = check(logger, UniformSlatePolicy(n_slots), logs, proba)
-    np.testing.assert_allclose(uniform, 1.0, rtol=0, atol=1e-12)
+    assert_allclose(uniform, 1.0, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("n_slots", "m"), [(2, 4), (3, 6)])
-def test_weights_of_a_uniform_logger(n_slots, m):
-    logger, slates = UniformSlatePolicy(n_slots), rankings(n_slots, m)
-    logs, _ = world(logger, slates, 0.0, m)
-    weight = weights_of(logger, np.tile(slates[0], (len(logs), 1)), logs)[0].round(9)
-    if m == 4:
-        assert np.unique(weight).tolist() == [-2, -0.5, 1, 2.5, 7]
-    assert (weight.min(), weight.max()) == {4: (-2, 7), 6: (-4, 16)}[m]
+def test_weights_of_a_uniform_logger():
+    for n_slots, m, limits in ((2, 4, (-2, 7)), (3, 6, (-4, 16))):
+        logger, slates = UniformSlatePolicy(n_slots), rankings(n_slots, m)
+        logs, _ = world(logger, slates, 0.0, m)
+        weight, _ = weights_of(logger, np.tile(slates[0], (len(logs), 1)), logs)
+        weight = weight.round(9)
+        assert m != 4 or np.unique(weight).tolist() == [-2, -0.5, 1, 2.5, 7]
+        assert (weight.min(), weight.max()) == limits
 
 
 @pytest.mark.few_cases
@@ -109,20 +114,16 @@ def test_plackett_luce(n_slots, m, tied):
     assert rho == pytest.approx(abs(weight).max())
     check(logger, UniformSlatePolicy(n_slots), logs, proba)
     same, _ = check(logger, logger, logs, proba)
-    np.testing.assert_allclose(same, 1.0, rtol=0, atol=1e-12)
+    assert_allclose(same, 1.0, rtol=0, atol=1e-12)
 
 
 def test_the_world_of_the_specification():
     logger = PlackettLuceSlatePolicy.from_ranks(np.arange(1, 6), 3)
-    slates = rankings(3, 5)
-    logs, proba = world(logger, slates, 0.0, 5)
+    logs, proba = world(logger, rankings(3, 5), 0.0, 5)
     target = np.tile([2, 0, 4], (len(logs), 1))
     weight, rho = check(logger, target, logs, proba)
     assert proba @ weight**2 == pytest.approx(11.8968, abs=5e-5)
     assert rho == pytest.approx(11.8968, abs=5e-5)
-    # inverse propensity scoring of 0/1 rewards with mean .26
-    shown = (logs.slate == target).all(axis=1)
-    assert 0.26 / proba[shown][0] - 0.26**2 == pytest.approx(10.3324)
 
 
 @pytest.mark.parametrize(("n_slots", "m"), [(1, 3), (2, 2), (2, 3), (3, 2), (3, 3)])
@@ -142,13 +143,8 @@ def test_independent_slots(n_slots, m):
     "logger",
     [
         EmpiricalSlatePolicy([[0, 1], [1, 2], [2, 0], [0, 2], [2, 1]]),
-        MixtureSlatePolicy(
-            [EmpiricalSlatePolicy([[0, 1]]), UniformSlatePolicy(2)], [0.7, 0.3]
-        ),
-        MixtureSlatePolicy(
-            [PlackettLuceSlatePolicy([4.0, 2.0, 1.0], 2), UniformSlatePolicy(2)],
-            [0.9, 0.1],
-        ),
+        mixed(EmpiricalSlatePolicy([[0, 1]]), 0.3),
+        mixed(PlackettLuceSlatePolicy([4.0, 2.0, 1.0], 2), 0.1),
     ],
     ids=["empirical", "mixture with one slate", "mixture of rankings"],
 )
@@ -156,16 +152,13 @@ def test_other_loggers(logger):
     logs, proba = world(logger, rankings(2, 3), 0.0, 3)
     check(logger, np.tile([0, 1], (len(logs), 1)), logs, proba)
     same, _ = check(logger, logger, logs, proba)
-    np.testing.assert_allclose(same, 1.0, rtol=0, atol=1e-12)
+    assert_allclose(same, 1.0, rtol=0, atol=1e-12)
 
 
 def test_an_epsilon_of_uniform_slates_bounds_the_second_moment():
     slates, target = rankings(2, 4), [3, 2]
     for epsilon in (0.5, 0.1, 0.01):
-        logger = MixtureSlatePolicy(
-            [EmpiricalSlatePolicy([[0, 1]]), UniformSlatePolicy(2)],
-            [1 - epsilon, epsilon],
-        )
+        logger = mixed(EmpiricalSlatePolicy([[0, 1]]), epsilon)
         logs, _ = world(logger, slates, 0.0, 4)
         _, told = weights_of(logger, np.tile(target, (len(logs), 1)), logs)
         assert 6 / epsilon < round(told["sigma2"], 9) <= 7 / epsilon
@@ -175,20 +168,13 @@ def test_many_candidates_of_few_types():
     # uniform over 40 candidates by its closed form and by its two moments
     rng = np.random.RandomState(0)
     slates = np.argsort(rng.random_sample((30, 40)), axis=1)[:, :6]
-    logs = SlateLogs(np.zeros((30, 1)), slates, rng.random_sample(30), n_candidates=40)
+    logs = showed(slates, rng.random_sample(30), n_candidates=40)
+    loggers = UniformSlatePolicy(6), PlackettLuceSlatePolicy(np.full(40, 3.0), 6)
     for kind in (None, "multiple"):
-        closed, general = (
-            quietly(
-                PseudoInverse(control_variates=kind),
-                np.roll(slates, 1, axis=0),
-                logs.replace(logging_policy=logger),
-            ).round_values
-            for logger in (
-                UniformSlatePolicy(6),
-                PlackettLuceSlatePolicy(np.full(40, 3.0), 6),
-            )
-        )
-        np.testing.assert_allclose(general, closed, rtol=0, atol=1e-9)
+        given = PseudoInverse(control_variates=kind), np.roll(slates, 1, axis=0)
+        by_logger = (logs.replace(logging_policy=logger) for logger in loggers)
+        closed, general = (quietly(*given, one).round_values for one in by_logger)
+        assert_allclose(general, closed, rtol=0, atol=1e-9)
 
 
 EXACT = PlackettLuceSlatePolicy([4.0, 2.0, 1.0], 2)
@@ -198,7 +184,7 @@ def loggers_by_draws(kind, seed):
     """A logger whose moments are means over draws, and the share that is drawn."""
     drawn = SampledSlatePolicy(EXACT, n_samples=1000, random_state=seed)
     if kind == "a member of a mixture":
-        return MixtureSlatePolicy([drawn, UniformSlatePolicy(2)], [0.7, 0.3]), 0.7
+        return mixed(drawn, 0.3), 0.7
     if kind == "a member of a fitted mixture":
         return MixtureSlatePolicy([drawn], [1.0]).fit(None), 1.0
     if kind == "an instance of RandomState":
@@ -211,8 +197,7 @@ def loggers_by_draws(kind, seed):
     "kind",
     [
         "a seed",
-        "a member of a mixture",
-        "a member of a fitted mixture",
+        *("a member of a mixture", "a member of a fitted mixture"),
         "an instance of RandomState",
     ],
 )
@@ -282,7 +267,7 @@ def test_repeated_items_against_a_logger_of_rankings(n_candidates):
         assert told["largest_residual"] == pytest.approx(expected, abs=1e-7)
         if n_candidates == 3:
             wanted = weights_by_enumeration(logs.logging_policy, table, logs)
-            np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
+            assert_allclose(found, wanted, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_slots", [1, 2, 3])
@@ -297,7 +282,7 @@ def test_slots_that_a_policy_leaves_empty(n_slots):
         found, told = weights_of(logger, table, logs)
         assert told["largest_residual"] < 1e-12
         wanted = weights_by_enumeration(logger, table, logs)
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
+        assert_allclose(found, wanted, rtol=0, atol=1e-10)
         assert proba @ found == pytest.approx(share, abs=1e-12)
         drawn = logs.replace(reward=rng.random_sample(len(logs)))
         plain, taken_off = (
@@ -359,16 +344,8 @@ def test_where_the_largest_weight_is_only_bounded():
 
 
 DISTRIBUTIONS = [
-    "few shown",
-    "all shown",
-    "both shown",
-    "by slot",
-    "few candidates",
-    "mixture",
-    "one slate more",
-    "given slates",
-    "shared",
-    "some shared",
+    *("few shown", "all shown", "both shown", "by slot", "few candidates"),
+    *("mixture", "one slate more", "given slates", "shared", "some shared"),
 ]
 
 
@@ -390,7 +367,7 @@ def laws_of_their_own(name, n_rounds, rng):
     logs = logs.with_columns(w=weights)
     logger = PlackettLuceSlatePolicy("w", n_slots)
     if name == "mixture":
-        logger = MixtureSlatePolicy([logger, UniformSlatePolicy(n_slots)], [0.6, 0.4])
+        logger = mixed(logger, 0.4, n_slots)
     elif name == "one slate more":
         one = EmpiricalSlatePolicy([[0, 1]])
         logger = MixtureSlatePolicy([logger, one], [0.6, 0.4])
@@ -419,7 +396,7 @@ def test_weights_and_residuals_whatever_the_batch(name, n_rounds, global_random_
     found, told = weights_of(logger, inside, logs)
     assert told["largest_residual"] < 1e-9
     wanted = weights_by_enumeration(logger, inside, logs)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=atol)
+    assert_allclose(found, wanted, rtol=0, atol=atol)
     q = rng.dirichlet(np.ones(shape[2]), shape[:2])  # hardly ever in the range
     offered = np.ones(shape, dtype=bool) if logs.offered is None else logs.offered
     if offered.ndim == 2:
@@ -492,5 +469,5 @@ def test_rounds_of_many_parts_are_those_of_one():
     first, _ = weights_of(logger, UniformSlatePolicy(8), logs[:50])
     last, _ = weights_of(logger, UniformSlatePolicy(8), logs[-51:])
     whole, _ = weights_of(logger, UniformSlatePolicy(8), logs)
-    np.testing.assert_allclose(whole[:50], first, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(whole[-51:], last, rtol=0, atol=1e-10)
+    assert_allclose(whole[:50], first, rtol=0, atol=1e-10)
+    assert_allclose(whole[-51:], last, rtol=0, atol=1e-10)

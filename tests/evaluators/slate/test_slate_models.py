@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Models of the rewards of slates and slots, and the assumptions that they serve."""
 
-import warnings
-
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.dummy import DummyRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LassoCV, LinearRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-import skope_ope
 from skope_ope import (
     CascadeDR,
     CascadeIPS,
@@ -31,6 +29,7 @@ from skope_ope.policies import (
     SampledSlatePolicy,
 )
 from skope_ope.reward_models import AdditiveSlateModel
+from tests._quiet import quiet
 from tests.evaluators.slate._worlds import (
     EMPTY_WORLDS,
     additive,
@@ -55,55 +54,40 @@ def four_logs(n_rounds=240, **fields):
     return SlateLogs(np.zeros((n_rounds, 1)), slates, additive(slates, FOUR), **fields)
 
 
+TREE = DecisionTreeRegressor(random_state=0)
 TARGET = PlackettLuceSlatePolicy([1.0, 2.0, 3.0, 4.0], 2)
-
-
-def truth():
-    marginals = TARGET.slot_marginals(four_logs(12))[0]
-    return (marginals * FOUR).sum()
 
 
 @pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "model",
-    [
-        LinearRegression(),
-        LassoCV(),
-        DecisionTreeRegressor(random_state=0),
-        AdditiveSlateModel(DecisionTreeRegressor(random_state=0)),
-    ],
+    [LinearRegression(), LassoCV(), TREE, AdditiveSlateModel(TREE)],
     ids=lambda model: type(model).__name__,
 )
 def test_a_right_model_gives_the_value(model):
-    logs = four_logs()
-    target = np.tile([3, 1], (240, 1))
+    logs, target = four_logs(), np.tile([3, 1], (240, 1))
     found = quietly(SlateDirectMethod(reward_model=model), target, logs)
     assert found.value == pytest.approx(additive(target[:1], FOUR)[0], abs=0.02)
-    summed = quietly(
-        SlateDirectMethod(reward_model=model, n_samples=None), TARGET, logs
-    )
-    assert summed.value == pytest.approx(truth(), abs=0.02)
+    evaluator = SlateDirectMethod(reward_model=model, n_samples=None)
+    summed = quietly(evaluator, TARGET, logs)
+    truth = (TARGET.slot_marginals(logs[:1])[0] * FOUR).sum()
+    assert summed.value == pytest.approx(truth, abs=0.02)
     assert summed.diagnostics["model_r2"] > 0.98
     assert summed.diagnostics["uncovered_rounds"] == 0
 
 
 def test_sums_and_draws_agree(global_random_seed):
-    logs = four_logs()
-    evaluator = SlateDirectMethod(
-        reward_model=LinearRegression(), random_state=global_random_seed, n_samples=40
+    logs, given = four_logs(), {"random_state": global_random_seed, "n_samples": 40}
+    evaluator = SlateDirectMethod(reward_model=LinearRegression(), **given)
+    drawn = quietly(evaluator, TARGET, logs).value
+    only_draws = SampledSlatePolicy(
+        lambda one, rng: UniformSlatePolicy(2).sample(one, rng)
     )
-    drawn = quietly(evaluator, TARGET, logs)
-    summed = quietly(evaluator.set_params(n_samples=None), TARGET, logs)
-    spread = additive(rankings(2, 4), FOUR).std()
-    assert abs(drawn.value - summed.value) < 5 * spread / np.sqrt(240 * 40)
-
-    def draw(logs, rng):
-        return UniformSlatePolicy(2).sample(logs, rng)
-
-    only_draws = quietly(
-        evaluator.set_params(n_samples=40), SampledSlatePolicy(draw), logs
-    )
-    assert abs(only_draws.value - FOUR.mean() * 2) < 5 * spread / np.sqrt(240 * 40)
+    only_draws = quietly(evaluator, only_draws, logs).value
+    summed = quietly(evaluator.set_params(n_samples=None), TARGET, logs).value
+    error = 5 * additive(rankings(2, 4), FOUR).std() / np.sqrt(240 * 40)
+    assert abs(drawn - summed) < error
+    assert abs(only_draws - FOUR.mean() * 2) < error
 
 
 @pytest.mark.parametrize("target", [TARGET, np.tile([3, 1], (240, 1))])
@@ -142,7 +126,7 @@ def test_other_logs_are_predicted_by_a_model_of_all_rounds():
     with pytest.warns(ModelErrorWarning):
         found = evaluator.evaluate(np.tile([3, 1], (24, 1)), four_logs(24))
     expected = logs.reward[(logs.slate == [3, 1]).all(axis=1)].mean()
-    np.testing.assert_allclose(found.round_values, expected)
+    assert_allclose(found.round_values, expected)
 
 
 def test_too_many_slates_and_two_models():
@@ -197,24 +181,14 @@ def test_unbiased_where_every_slot_may_be_empty(name):
         assert result.diagnostics["mean_weight_z"] == pytest.approx(0, abs=1e-9)
 
 
-def test_why_no_other_model_can_be_passed():
-    # what a model that is no sum over slots would do, here a product
-    logs, proba = the_world()
-    at, ones = np.tile([2, 0, 4], (len(logs), 1)), logs.replace(reward=np.ones(60))
-    weight = quietly(PseudoInverse(), at, ones).round_values
-    model = PHI[np.arange(3), SLATES].prod(axis=1)
-    own = model[(SLATES == [2, 0, 4]).all(axis=1)][0]
-    value = own + proba @ (weight * (logs.reward - model))
-    truth = additive(np.array([[2, 0, 4]]), PHI)[0]
-    assert abs(value - truth) > 1e-2
-    for other in (
-        LinearRegression(),
-        FrozenEstimator(LinearRegression().fit([[0]], [0])),
-    ):
+def test_no_other_model_can_be_passed():
+    """One that is no sum over slots would leave a bias."""
+    fitted = FrozenEstimator(LinearRegression().fit([[0]], [0]))
+    for other in (LinearRegression(), fitted):
         with pytest.raises(
             TypeError, match=r"sums of slot rewards.*AdditiveSlateModel"
         ):
-            SlateDoublyRobust(reward_model=other).fit(logs)
+            SlateDoublyRobust(reward_model=other).fit(the_world()[0])
 
 
 @pytest.mark.thorough
@@ -304,59 +278,45 @@ def clicked_logs(n_rounds, seed):
     logger = SLOT_LOGGERS[0][0]
     slates = logger.sample(empty, rng)
     clicks = rng.random_sample(slates.shape) < rewards(slates, "cascade")
-    return SlateLogs(
-        empty.context,
-        slates,
-        None,
-        n_candidates=4,
-        slot_reward=clicks.astype(float),
-        logging_policy=logger,
-    )
+    given = {"slot_reward": clicks.astype(float), "logging_policy": logger}
+    return showed(slates, n_candidates=4, **given)
 
 
 @pytest.mark.parametrize(
     "evaluator", [IndependentSlotIPS(), CascadeIPS(), CascadeDR(reward_model=0.0)]
 )
 def test_what_the_logger_never_shows(evaluator):
-    logger = EmpiricalSlatePolicy([[0, 1], [1, 0]])
-    logs = showed(
-        [[0, 1], [1, 0]],
-        n_candidates=3,
-        slot_reward=np.ones((2, 2)),
-        logging_policy=logger,
-    )
-    result, found = warned(evaluator.fit(logs), np.array([[0, 2], [1, 0]]))
+    slates = [[0, 1], [1, 0]]
+    given = {"n_candidates": 3, "logging_policy": EmpiricalSlatePolicy(slates)}
+    evaluator.fit(showed(slates, slot_reward=np.ones((2, 2)), **given))
+    result, found = warned(evaluator, np.array([[0, 2], [1, 0]]))
     share = 0.25 if isinstance(evaluator, IndependentSlotIPS) else 0.5
     assert found[SupportWarning, "never shows"] == share
     assert result.diagnostics["unsupported_share"] == share
-    result, found = warned(evaluator.fit(logs), np.full((2, 2), 2))
+    result, found = warned(evaluator, np.full((2, 2), 2))
     assert np.isnan(result.value)
     assert (SupportWarning, "has no estimate") in found
-
-
-def test_empty_slots():
-    logs = showed(
-        [[0, -1], [1, 0]],
-        n_candidates=[1, 2],
-        slot_reward=[[1, 0], [0, 1]],
-        logging_policy=UniformSlatePolicy(2),
-    )
-    target = np.array([[0, -1], [1, 0]])
-    for evaluator in (IndependentSlotIPS(), CascadeIPS(), CascadeDR(reward_model=0.0)):
-        result = quietly(evaluator, target, logs)
-        np.testing.assert_allclose(result.round_values, [1, 2])
+    # empty slots
+    slates, given = np.array([[0, -1], [1, 0]]), {"n_candidates": [1, 2]}
+    given["logging_policy"] = UniformSlatePolicy(2)
+    logs = showed(slates, slot_reward=[[1, 0], [0, 1]], **given)
+    assert_allclose(quietly(evaluator, slates, logs).round_values, [1, 2])
 
 
 @pytest.mark.parametrize("evaluator", [IndependentSlotIPS(), CascadeIPS(), CascadeDR()])
 def test_slot_rewards_that_are_missing(evaluator):
     logs = clicked_logs(30, 0)
-    whole = SlateLogs(logs.context, logs.slate, logs.reward, n_candidates=4)
-    with pytest.raises(ValueError, match="needs the rewards of the slots"):
-        evaluator.fit(whole)
-    with pytest.raises(ValueError, match="needs the logging policy"):
-        evaluator.fit(logs.replace(logging_policy=None))
-    with pytest.raises(ValueError, match="probability 0"):
-        evaluator.fit(logs.replace(logging_policy=EmpiricalSlatePolicy([[0, 1, 2]])))
+    never = logs.replace(logging_policy=EmpiricalSlatePolicy([[0, 1, 2]]))
+    for other, message in (
+        (
+            showed(logs.slate, logs.reward, n_candidates=4),
+            "needs the rewards of the slots",
+        ),
+        (logs.replace(logging_policy=None), "needs the logging policy"),
+        (never, "probability 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluator.fit(other)
     fitted = evaluator.fit(logs)
     if not isinstance(evaluator, IndependentSlotIPS):
         with pytest.raises(TypeError, match="by its slot marginals"):
@@ -365,52 +325,50 @@ def test_slot_rewards_that_are_missing(evaluator):
             fitted.evaluate(np.full((30, 3), 0.25))
 
 
-@pytest.mark.parametrize("name", ["IndependentSlotIPS", "CascadeIPS", "CascadeDR"])
-def test_purchases_are_not_valued_as_clicks(name):
+def test_purchases_are_not_valued_as_clicks():
     fields = {"n_candidates": 3, "logging_policy": UniformSlatePolicy(2)}
     clicks, slates = [[1, 0], [0, 1], [1, 1]], [[0, 1], [1, 2], [2, 0]]
-    logs = SlateLogs(np.zeros((3, 1)), slates, [1, 1, 0], slot_reward=clicks, **fields)
+    logs = showed(slates, [1, 1, 0], slot_reward=clicks, **fields)
     message = r"sum: at row 2 it is 0, and the slot rewards add to 2\. .*without"
-    with pytest.raises(ValueError, match=message):
-        getattr(skope_ope, name)().fit(logs)
+    for evaluator in (IndependentSlotIPS(), CascadeIPS(), CascadeDR()):
+        with pytest.raises(ValueError, match=message):
+            evaluator.fit(logs)
 
 
 def test_a_model_of_other_rounds_leaves_the_cascade_unbiased():
     logger, slates = SLOT_LOGGERS[0]
+    best = np.tile([2, 0, 3], (24, 1))
     logs, proba = cascade_world(logger, slates, "cascade")
-    other = cascade_world(logger, slates, "crowd")[0]
-    evaluator = CascadeDR(reward_model=DecisionTreeRegressor(random_state=0))
-    logs = logs.with_columns(best=np.tile([2, 0, 3], (24, 1)))
-    other = other.with_columns(best=np.tile([2, 0, 3], (24, 1)))
-    evaluator = evaluator.fit(other)
+    other = cascade_world(logger, slates, "crowd")[0].with_columns(best=best)
+    logs, evaluator = (
+        logs.with_columns(best=best),
+        CascadeDR(reward_model=TREE).fit(other),
+    )
     policy = PlackettLuceSlatePolicy([1.0, 2.0, 4.0, 1.0], 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = evaluator.evaluate(policy, logs, proba)
-        single = evaluator.evaluate("best", logs, proba)
-        with pytest.raises(ValueError, match="slates of other rounds only"):
-            evaluator.evaluate(np.tile([2, 0, 3], (24, 1)), logs)
-    truth = policy.slate_proba(logs) @ logs.reward
-    assert found.value == pytest.approx(truth, abs=1e-12)
-    truth = rewards(np.array([[2, 0, 3]]), "cascade").sum()
-    assert single.value == pytest.approx(truth, abs=1e-12)
+    for target, truth in (
+        (policy, policy.slate_proba(logs) @ logs.reward),
+        ("best", rewards(best[:1], "cascade").sum()),
+    ):
+        found = quiet(evaluator, target, logs.with_columns(sample_weight=proba))
+        assert found.value == pytest.approx(truth, abs=1e-12)
+    with pytest.raises(ValueError, match="slates of other rounds only"):
+        evaluator.evaluate(best, logs)
 
 
 def test_the_model_is_right_where_the_world_is_known():
     # folds of a world without noise: the value is exact in every round
     logger, slates = SLOT_LOGGERS[0]
-    slot_reward = rewards(np.tile(slates, (5, 1)), "cascade")
-    logs = showed(
-        np.tile(slates, (5, 1)), slot_reward=slot_reward, logging_policy=logger
-    )
-    tree = CascadeDR(reward_model=DecisionTreeRegressor(random_state=0))
-    for policy in (UniformSlatePolicy(3), EmpiricalSlatePolicy([[2, 0, 3]])):
-        result = quietly(tree, policy, logs)
-        proba = policy.slate_proba(logs[:24])
+    slates = np.tile(slates, (5, 1))
+    slot_reward, tree = rewards(slates, "cascade"), CascadeDR(reward_model=TREE)
+    logs = showed(slates, slot_reward=slot_reward, logging_policy=logger)
+    one = EmpiricalSlatePolicy([[2, 0, 3]])
+    for policy in (UniformSlatePolicy(3), one, np.tile([2, 0, 3], (120, 1))):
+        proba = (one if isinstance(policy, np.ndarray) else policy).slate_proba(
+            logs[:24]
+        )
         truth = proba @ slot_reward[:24].sum(axis=1)
-        np.testing.assert_allclose(result.round_values, truth, atol=1e-12)
-    given = quietly(tree, np.tile([2, 0, 3], (120, 1)), logs)
-    np.testing.assert_allclose(given.round_values, truth, atol=1e-12)
+        found = quietly(tree, policy, logs).round_values
+        assert_allclose(found, truth, atol=1e-12)
 
 
 @pytest.mark.parametrize("reward_model", [0.25, None])
@@ -430,13 +388,12 @@ def test_constants_of_the_model(reward_model):
         c = np.where(halves[0], *means) if reward_model is None else reward_model
         expected = c + weight[:, slot] * (logs.slot_reward[:, slot] + expected - c)
     found = quietly(evaluator, policy, logs)
-    np.testing.assert_allclose(found.round_values, expected, rtol=1e-12)
+    assert_allclose(found.round_values, expected, rtol=1e-12)
 
 
 def test_uncovered_rounds_get_means():
     logs = clicked_logs(40, 0)
-    folds = [(np.arange(20), np.arange(20, 40))]
-    evaluator = CascadeDR(reward_model=DecisionTreeRegressor(), cv=folds)
+    evaluator = CascadeDR(reward_model=TREE, cv=[(np.arange(20), np.arange(20, 40))])
     result = quietly(evaluator, logs.logging_policy, logs)
     assert result.diagnostics["uncovered_rounds"] == 20
     assert np.isfinite(result.round_values).all()
@@ -454,24 +411,19 @@ def test_models_that_the_cascade_refuses():
 def test_classifiers_model_single_slots_by_their_probabilities():
     slates = np.tile([[0], [1]], (40, 1))
     clicks = np.random.RandomState(0).random_sample((80, 1)) < 0.3 + 0.4 * slates
-    logs = showed(
-        slates, slot_reward=clicks.astype(float), logging_policy=UniformSlatePolicy(1)
-    )
-    target = np.ones((80, 1), int)
+    clicks, logger = clicks.astype(float), {"logging_policy": UniformSlatePolicy(1)}
+    logs, target = showed(slates, slot_reward=clicks, **logger), np.ones((80, 1), int)
     # indicators of two candidates and a constant: probabilities are the shares
-    found = quietly(CascadeDR(reward_model=DecisionTreeClassifier()), target, logs)
-    shares = quietly(CascadeDR(reward_model=DecisionTreeRegressor()), target, logs)
-    np.testing.assert_allclose(found.round_values, shares.round_values)
-    assert len(np.unique(found.round_values)) > 3  # shares differ from fold to fold
-    longer = clicked_logs(50, 0)
-    with pytest.raises(ValueError, match="sums of the rewards of up to 3 slots here"):
-        CascadeDR(reward_model=DecisionTreeClassifier()).fit(longer)
-    logs = SlateLogs(
-        logs.context,
-        slates,
-        None,
-        slot_reward=2.0 * clicks,
-        logging_policy=UniformSlatePolicy(1),
-    )
-    with pytest.raises(ValueError, match="slot rewards other than 0 and 1"):
-        CascadeDR(reward_model=DecisionTreeClassifier()).fit(logs)
+    models = DecisionTreeClassifier(), DecisionTreeRegressor()
+    classes, shares = (quietly(CascadeDR(reward_model=m), target, logs) for m in models)
+    assert_allclose(classes.round_values, shares.round_values)
+    assert len(np.unique(classes.round_values)) > 3  # shares differ from fold to fold
+    for other, message in (
+        (clicked_logs(50, 0), "sums of the rewards of up to 3 slots here"),
+        (
+            showed(slates, slot_reward=2.0 * clicks, **logger),
+            "slot rewards other than 0 and 1",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            CascadeDR(reward_model=DecisionTreeClassifier()).fit(other)

@@ -13,7 +13,6 @@ from sklearn.linear_model import Ridge
 from skope_ope import (
     BanditLogs,
     CascadeDR,
-    CascadeIPS,
     IndependentSlotIPS,
     PlackettLuceSlatePolicy,
     PseudoInverse,
@@ -40,30 +39,14 @@ from tests.evaluators.slate._worlds import (
     warned,
 )
 
-EVERY = [
-    SlateIPS(),
-    SlateIPS(self_normalized=True),
-    PseudoInverse(),
-    PseudoInverse(self_normalized=True),
-    PseudoInverse(control_variates="single"),
-    PseudoInverse(control_variates="multiple"),
-    SlateDoublyRobust(reward_model=0.5),
-    SlateDirectMethod(reward_model=0.5),
-    IndependentSlotIPS(),
-    CascadeIPS(),
-    CascadeDR(reward_model=0.1),
-]
-
 
 def test_weights_of_rounds_and_rounds_that_are_not_used():
-    rows = np.tile([0, 1, 2], 20)
-    logs, weight = range_logs(rows=rows), np.linspace(1, 2, 60)
-    outside, inside = np.array([2, 0]), np.array([1, 1])
-    evaluator = PseudoInverse()
+    rows, weight = np.tile([0, 1, 2], 20), np.linspace(1, 2, 60)
+    logs = range_logs(rows=rows)
 
-    def value_of(used, logs=logs, weight=None):
-        target = np.where(used[:, None], inside, outside)
-        return quietly(evaluator, target, logs, weight)
+    def value_of(used, logs=logs, weight=None):  # inside, or outside of the range
+        target = np.where(used[:, None], [1, 1], [2, 0])
+        return quietly(PseudoInverse(), target, logs, weight)
 
     late = np.arange(60) >= 30
     half = value_of(late, weight=weight)
@@ -79,31 +62,11 @@ def test_weights_of_rounds_and_rounds_that_are_not_used():
     assert np.isnan(value_of(np.zeros(60, dtype=bool)).value)
 
 
-def weighted_by(weight):
-    """The value by whole slates whose weights are given, and its warnings."""
-    slates = np.resize(rankings(2, 3), (60, 2))
-    proba = 1 / np.where(weight > 0, weight, 1.0)
-    logs = SlateLogs(np.zeros((60, 1)), slates, np.arange(60), propensity=proba)
-    target = np.where(weight[:, None] > 0, slates, slates[:, ::-1])
-    return warned(SlateIPS().fit(logs), target)
-
-
-def test_weights_that_deserve_a_warning():
-    result, found = weighted_by(np.r_[np.zeros(50), np.ones(10)])
-    assert found[LowOverlapWarning, "10.0 effective rounds"] == pytest.approx(10)
-    assert PropensityWarning not in {kind for kind, _ in found}  # rare large ones
-    assert result.effective_sample_size == pytest.approx(10)
-    _, found = weighted_by(np.r_[20.0, np.full(29, 2.0), np.ones(30)])
-    assert (LowOverlapWarning, "effective rounds") in found
-    _, found = weighted_by(np.tile([1.5, 2.5], 30))
-    assert found[PropensityWarning, "mean importance weight is 2, where at most"] > 7
-
-
 def test_logs_of_another_kind():
     single = BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1])
-    for evaluator in EVERY:
+    for cls in (SlateIPS, PseudoInverse, SlateDirectMethod, CascadeDR):
         with pytest.raises(TypeError, match="must be SlateLogs, got BanditLogs"):
-            evaluator.fit(single)
+            cls().fit(single)
     with pytest.raises(TypeError, match="does not define"):
         SlateEvaluator().fit(golden_logs()).evaluate(golden_logs().slate)
 
@@ -119,22 +82,18 @@ def test_logs_of_another_kind():
 def test_probabilities_of_the_logged_slates(fields, proba):
     logs = golden_logs(**fields)
     result = quietly(SlateIPS(), logs.slate, logs)
-    np.testing.assert_allclose(result.round_values, logs.reward / proba, atol=1e-13)
+    assert_allclose(result.round_values, logs.reward / proba, atol=1e-13)
 
 
 def test_a_column_of_weights_weights_the_rounds():
-    logs = showed(
-        [[0, 1], [1, 0], [2, 0], [0, 2], [1, 2], [2, 1]],
-        [1.0, 0.5, 0.0, 0.3, 0.7, 0.2],
-        logging_policy=UniformSlatePolicy(2),
-    )
+    slates, reward = rankings(2, 3), [1.0, 0.5, 0.0, 0.3, 0.7, 0.2]
+    logs = showed(slates, reward, logging_policy=UniformSlatePolicy(2))
     weight = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 2.0])
-    own = logs.with_columns(sample_weight=weight)
-    target = np.tile([0, 1], (6, 1))
+    own, target = logs.with_columns(sample_weight=weight), np.tile([0, 1], (6, 1))
     for evaluator in (PseudoInverse(), SlateIPS()):
         found = quietly(evaluator, target, own)
         given = quietly(evaluator, target, logs, weight)
-        np.testing.assert_allclose(found.round_values, given.round_values)
+        assert_allclose(found.round_values, given.round_values)
         both = quietly(evaluator, target, own, weight)
         squared = quietly(evaluator, target, logs, weight**2)
         assert both.value == pytest.approx(squared.value)
@@ -142,9 +101,8 @@ def test_a_column_of_weights_weights_the_rounds():
         (np.zeros(6), "positive somewhere, got 0 to 0"),
         (np.ones((6, 2)), "the column 'sample_weight' must have 1 dimension"),
     ):
-        bad = logs.with_columns(sample_weight=wrong)
         with pytest.raises(ValueError, match=match):
-            quietly(SlateIPS(), target, bad)
+            quietly(SlateIPS(), target, logs.with_columns(sample_weight=wrong))
 
 
 @pytest.mark.parametrize(
@@ -159,68 +117,22 @@ def test_a_column_of_weights_weights_the_rounds():
 def test_models_of_other_candidates_say_so(evaluator):
     slates = np.resize(rankings(2, 3), (30, 2))
     fields = {"slot_reward": slates % 2, "logging_policy": UniformSlatePolicy(2)}
-    logs, more = (
-        SlateLogs(np.zeros((30, 1)), slates, None, n_candidates=m, **fields)
-        for m in (3, 4)
-    )
+    logs, more = (showed(slates, None, n_candidates=m, **fields) for m in (3, 4))
     evaluator = clone(evaluator).fit(logs)
-    policy = UniformSlatePolicy(2)
     message = "the logs have 4 candidates, those of the reward model's fit had 3"
-    with pytest.raises(ValueError, match=message), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        evaluator.evaluate(policy, more)
-
-
-def clicked_logs(rows=None, **fields):
-    """Logs of 40 rounds with noise; some of their rows."""
-    rng = np.random.RandomState(0)
-    slates = rankings(2, 3)[rng.randint(6, size=40)]
-    clicks = rng.random_sample((40, 2)) * (1 + slates)
-    rows = np.arange(40) if rows is None else rows
-    return showed(
-        slates[rows],
-        slot_reward=clicks[rows],
-        n_candidates=3,
-        logging_policy=UniformSlatePolicy(2),
-        **fields,
-    )
-
-
-@pytest.mark.parametrize("evaluator", EVERY, ids=repr)
-def test_rounds_of_a_group_depend_on_each_other(evaluator):
-    target, other = np.array([1, 0]), np.array([2, 1])
-
-    def values(logs):
-        one, two = (
-            quietly(evaluator, np.tile(slate, (len(logs), 1)), logs)
-            for slate in (target, other)
-        )
-        return one, one - two
-
-    independent = values(clicked_logs())
-    alone = values(clicked_logs(group=np.arange(40)))
-    rows = np.repeat(np.arange(40), 3)
-    copies = values(clicked_logs(rows, group=rows))
-    loose = values(clicked_logs(rows))
-    for plain, single, repeated, wrong in zip(
-        independent, alone, copies, loose, strict=True
-    ):
-        for found in (single, repeated):
-            assert found.value == pytest.approx(plain.value, rel=1e-12, abs=1e-14)
-            assert found.standard_error == pytest.approx(plain.standard_error, rel=1e-9)
-            assert found.diagnostics["n_groups"] == 40
-        if plain.standard_error > 0:
-            assert wrong.standard_error < 0.6 * plain.standard_error
-            assert repeated.diagnostics["design_effect"] == pytest.approx(3, rel=0.05)
+    with pytest.raises(ValueError, match=message):
+        quiet(evaluator, UniformSlatePolicy(2), more)
 
 
 def test_fitted_attributes_are_set_together():
-    logs = clicked_logs()
+    slates = np.resize(rankings(2, 3), (40, 2))
+    given = {"slot_reward": slates % 2, "logging_policy": UniformSlatePolicy(2)}
+    logs = showed(slates, **given)
     evaluator = CascadeDR(reward_model=0.1).fit(logs)
     before = dict(vars(evaluator))
     evaluator.set_params(reward_model=0.2, cv=[])
     with pytest.raises(ValueError):
-        evaluator.fit(clicked_logs(np.arange(30)))
+        evaluator.fit(logs[:30])
     assert evaluator.model_ == 0.1
     assert evaluator.logs_ is before["logs_"]
     seeded = SlateDirectMethod(random_state=np.random.RandomState(0)).fit(logs)
@@ -228,22 +140,17 @@ def test_fitted_attributes_are_set_together():
 
 
 @pytest.mark.parametrize("self_normalized", [False, True])
-@pytest.mark.parametrize(
-    "fields",
-    [{}, {"propensity": np.full(5, 1 / 6), "logging_policy": None}],
-    ids=["policy", "propensity"],
-)
-def test_golden_slates_as_wholes(self_normalized, fields):
-    evaluator = SlateIPS(self_normalized=self_normalized)
-    result = quietly(evaluator, np.tile([2, 0], (5, 1)), golden_logs(**fields))
-    assert result.value == pytest.approx(1.0 if self_normalized else 1.2)
-
-
-@pytest.mark.parametrize("self_normalized", [False, True])
-def test_no_match_is_nan(self_normalized):
-    logs = golden_logs()[1:]
-    evaluator = SlateIPS(self_normalized=self_normalized).fit(logs)
-    result, found = warned(evaluator, np.tile([2, 0], (4, 1)))
+def test_golden_slates_as_wholes(self_normalized):
+    evaluator, target = (
+        SlateIPS(self_normalized=self_normalized),
+        np.tile([2, 0], (5, 1)),
+    )
+    recorded = {"propensity": np.full(5, 1 / 6), "logging_policy": None}
+    for fields in ({}, recorded):
+        result = quietly(evaluator, target, golden_logs(**fields))
+        assert result.value == pytest.approx(1.0 if self_normalized else 1.2)
+    # no match
+    result, found = warned(evaluator.fit(golden_logs()[1:]), target[1:])
     assert np.isnan(result.value)
     assert np.isnan(result.standard_error)
     assert (SupportWarning, "the policy takes no logged action") in found
@@ -270,72 +177,57 @@ def test_probabilities_of_logged_candidates_are_enough_for_the_logger():
 
 
 def test_what_serves_no_whole_slates():
-    with pytest.raises(ValueError, match=r"needs the logging policy.*propensity"):
-        SlateIPS().fit(golden_logs(logging_policy=None))
-    read = golden_logs(logging_policy=None).with_columns(slot_propensity=np.ones(5))
-    with pytest.raises(ValueError, match=r"ProductSlatePolicy\('slot_propensity'\)"):
-        SlateIPS().fit(read)
-    with pytest.raises(ValueError, match="at row 2"):
-        SlateIPS().fit(
-            golden_logs(logging_policy=EmpiricalSlatePolicy([[2, 0], [2, 1]]))
-        )
+    unknown = golden_logs(logging_policy=None)
+    read = unknown.with_columns(slot_propensity=np.ones(5))
+    few = golden_logs(logging_policy=EmpiricalSlatePolicy([[2, 0], [2, 1]]))
+    for logs, message in (
+        (unknown, r"needs the logging policy.*propensity"),
+        (read, r"ProductSlatePolicy\('slot_propensity'\)"),
+        (few, "at row 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            SlateIPS().fit(logs)
     fitted = SlateIPS().fit(golden_logs())
-    with pytest.raises(TypeError, match="by its slot marginals"):
-        fitted.evaluate(np.full((5, 2, 3), 1 / 3))
-    with pytest.raises(TypeError, match="probability of a slate cannot be computed"):
-        fitted.evaluate(SampledSlatePolicy(lambda logs, rng: logs.slate))
-    with pytest.raises(TypeError, match="IndependentSlotIPS"):
-        fitted.evaluate(np.full((5, 2), 0.5))
-
-    class Wrong:
-        def slot_marginals(self, logs): ...
-        def sample(self, logs, random_state): ...
-
-        def slate_proba(self, logs, slates):
-            return np.full(len(logs), 1.5)
-
-    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
-        fitted.evaluate(Wrong())
+    drawn = SampledSlatePolicy(lambda logs, rng: logs.slate)
+    for target, message in (
+        (np.full((5, 2, 3), 1 / 3), "by its slot marginals"),
+        (drawn, "probability of a slate cannot be computed"),
+        (np.full((5, 2), 0.5), "IndependentSlotIPS"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            fitted.evaluate(target)
 
 
 def test_groups_are_formed_as_evaluations_are():
-    target = np.tile([2, 0], (5, 1))
-    logs = golden_logs()
-    result = quietly(PseudoInverse(self_normalized=True), target, logs)
-    with pytest.warns(
-        LowOverlapWarning, match=r"1 of 2 groups .* 1 first: .*sum to -1"
-    ):
+    logs, target = golden_logs(), np.tile([2, 0], (5, 1))
+    ratio, plain = PseudoInverse(self_normalized=True), PseudoInverse()
+    result = quietly(ratio, target, logs)
+    told = r"1 of 2 groups .* 1 first: .*sum to -1"
+    with pytest.warns(LowOverlapWarning, match=told):
         groups = result.by([0, 0, 0, 0, 1])
-    assert np.isnan(groups[1].value)
-    assert np.isnan(groups[1].standard_error)
+    assert np.isnan([groups[1].value, groups[1].standard_error]).all()
     assert type(groups[1].warnings[0]) is LowOverlapWarning
-    own = quietly(PseudoInverse(self_normalized=True), target[:4], logs[:4])
+    own = quietly(ratio, target[:4], logs[:4])
     assert groups[0].value == pytest.approx(own.value)
     assert not groups[0].warnings
+    # where all rounds have none: the last round has a negative weight
+    heavy = quietly(ratio, target, logs, [1, 1, 1, 1, 99])
+    assert np.isnan(heavy.value)
+    [reason] = [w for w in heavy.warnings if "has no estimate" in str(w)]
+    assert type(reason) is LowOverlapWarning
+    assert heavy.by([0, 0, 0, 0, 1])[0].value == pytest.approx(own.value)
     # rounds that are left out, in a group of their own and beside a single other one
     logs, target = range_logs(), np.array([[2, 0], [1, 1], [1, 1]])
-    result = quietly(PseudoInverse(), target, logs)
+    result = quietly(plain, target, logs)
     with pytest.warns(SupportWarning, match="the policy takes no logged action"):
         groups = result.by([0, 1, 1])
     assert np.isnan(groups[0].value)
-    rest = quietly(PseudoInverse(), target[1:], logs[1:])
+    rest = quietly(plain, target[1:], logs[1:])
     assert groups[1].value == pytest.approx(rest.value)
     assert groups[1].standard_error == pytest.approx(rest.standard_error)
     beside = result.by([0, 0, 1])[0]
     assert beside.value == pytest.approx(3 * 0.2)
     assert np.isnan(beside.standard_error)  # a single round is used
-
-
-def test_a_group_may_have_a_value_where_all_rounds_have_none():
-    logs, target = golden_logs(), np.tile([2, 0], (5, 1))
-    evaluator = PseudoInverse(self_normalized=True)
-    weight = [1, 1, 1, 1, 99]  # the last round has a negative weight
-    result = quietly(evaluator, target, logs, weight)
-    assert np.isnan(result.value)
-    [reason] = [w for w in result.warnings if "has no estimate" in str(w)]
-    assert type(reason) is LowOverlapWarning
-    own = quietly(evaluator, target[:4], logs[:4])
-    assert result.by([0, 0, 0, 0, 1])[0].value == pytest.approx(own.value)
 
 
 def test_rounds_of_weight_zero_say_nothing():
@@ -352,23 +244,8 @@ def test_rounds_of_weight_zero_say_nothing():
         assert "the policy takes no logged action" in str(value.warnings[-1])
 
 
-def test_control_variates_of_nothing():
-    # the policy leaves all slots empty, as the logger may: all weights are zero
-    logs = showed(
-        [[0, -1], [-1, 1], [0, -1], [-1, 1]],
-        np.arange(4.0),
-        logging_policy=EmpiricalSlatePolicy([[0, -1], [-1, 1]]),
-    )
-    for kind in (None, "single", "multiple"):
-        evaluator = PseudoInverse(control_variates=kind)
-        result = quietly(evaluator, np.full((4, 2), -1), logs)
-        assert np.isnan(result.value)
-        assert np.isnan(result.standard_error)
-        assert "the policy takes no logged action" in str(result.warnings[-1])
-
-
 PHI = np.array([[0.6, 0.2, 0.1], [0.3, 0.15, 0.05]])
-TARGET = np.array([0, 1])
+TARGET, UNLIKE = np.array([0, 1]), [1.0, 2.0, 4.0]
 VALUE = PHI[0, 0] + PHI[1, 1]
 REFUTED = "assumes equally likely slates, but the logged slates are not"
 
@@ -377,18 +254,11 @@ def logged(n_rounds, weights, seed, n_queries=1, **fields):
     """Rankings of two of three, and clicks whose means are sums over slots."""
     rng = np.random.RandomState(seed)
     query = np.arange(n_rounds) % n_queries
-    empty = np.full((n_rounds, 2), -1)
-    blank = SlateLogs(query[:, None], empty, np.zeros(n_rounds), n_candidates=3)
+    blank = showed(np.full((n_rounds, 2), -1), np.zeros(n_rounds), n_candidates=3)
     slate = PlackettLuceSlatePolicy(np.array(weights), 2).sample(blank, rng)
     clicks = rng.random_sample((n_rounds, 2)) < PHI[np.arange(2), slate]
-    clicks = clicks.astype(float)
-    logs = SlateLogs(
-        query[:, None].astype(float),
-        slate,
-        slot_reward=clicks,
-        n_candidates=3,
-        **fields,
-    )
+    fields |= {"slot_reward": clicks.astype(float), "n_candidates": 3}
+    logs = SlateLogs(query[:, None].astype(float), slate, **fields)
     return logs.with_columns(query=query), np.tile(TARGET, (n_rounds, 1))
 
 
@@ -407,7 +277,7 @@ def doubts(evaluator, target, logs):
 def test_frequencies_are_the_default_and_unbiased_where_all_alike_is_not():
     errors = []
     for seed in range(30):
-        logs, target = logged(600, [1.0, 2.0, 4.0], seed)
+        logs, target = logged(600, UNLIKE, seed)
         both = with_logger(logs, by="query"), with_logger(logs, frequencies=False)
         values = [quiet(PseudoInverse().fit(one), target).value for one in both]
         errors.append(np.array(values) - VALUE)
@@ -423,16 +293,13 @@ def test_frequencies_are_the_default_and_unbiased_where_all_alike_is_not():
     [
         PseudoInverse(),
         PseudoInverse(self_normalized=True),
-        SlateIPS(),
-        SlateDoublyRobust(),
-        IndependentSlotIPS(),
+        *(SlateIPS(), SlateDoublyRobust(), IndependentSlotIPS()),
     ],
     ids=str,
 )
 def test_counts_that_refute_all_alike_are_told(evaluator):
-    logs, target = logged(600, [1.0, 2.0, 4.0], 0)
-    alike = with_logger(logs, frequencies=False)
-    evaluator.fit(alike)
+    logs, target = logged(600, UNLIKE, 0)
+    evaluator.fit(with_logger(logs, frequencies=False))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         result = evaluator.evaluate(target)
@@ -446,49 +313,44 @@ def test_counts_that_refute_all_alike_are_told(evaluator):
     assert doubts(evaluator, target, logs.replace(logging_policy=given))
 
 
-def test_silence_where_the_logger_draws_alike(global_random_seed):
-    logs, target = logged(2000, [1.0, 1.0, 1.0], global_random_seed, n_queries=40)
-    for settings in ({}, {"by": "query"}):
-        one = with_logger(logs, frequencies=False, **settings)
-        assert not doubts(PseudoInverse(), target, one)
-    logs, target = logged(2000, [1.0, 2.0, 4.0], global_random_seed, n_queries=40)
-    one = with_logger(logs, frequencies=False, by="query")
-    (warned,) = doubts(PseudoInverse(), target, one)
-    assert "rounds of " in str(warned)
-
-
-def test_what_is_no_logger_is_not_judged():
-    """A list as the target, and a logger whose probabilities are recorded."""
-    logs, _ = logged(600, [1.0, 2.0, 4.0], 0)
+def test_what_is_no_logger_is_not_judged(global_random_seed):
+    """A list as the target, recorded probabilities; and a logger that draws alike."""
+    logs, _ = logged(600, UNLIKE, 0)
     every = EmpiricalSlatePolicy(np.unique(logs.slate, axis=0))
-    known = logs.replace(logging_policy=PlackettLuceSlatePolicy([1.0, 2.0, 4.0], 2))
+    known = logs.replace(logging_policy=PlackettLuceSlatePolicy(UNLIKE, 2))
     assert not doubts(PseudoInverse(), every, known)
     proba = known.logging_policy.slate_proba(known)
     recorded = logs.replace(logging_policy=every, propensity=proba)
     assert not doubts(SlateIPS(), every, recorded)
     assert doubts(PseudoInverse(), every, recorded)
+    shares = {0: None, 1: np.full(6, 1 / 6)}
     labelled = EmpiricalSlatePolicy(
-        {0: every.slates, 1: every.slates}, {0: None, 1: np.full(6, 1 / 6)}, by="query"
+        dict.fromkeys((0, 1), every.slates), shares, by="query"
     )
     assert doubts(PseudoInverse(), every, logs.replace(logging_policy=labelled))
+    logs, target = logged(2000, [1.0, 1.0, 1.0], global_random_seed, n_queries=40)
+    for settings in ({}, {"by": "query"}):
+        one = with_logger(logs, frequencies=False, **settings)
+        assert not doubts(PseudoInverse(), target, one)
+    logs, target = logged(2000, UNLIKE, global_random_seed, n_queries=40)
+    one = with_logger(logs, frequencies=False, by="query")
+    (warned,) = doubts(PseudoInverse(), target, one)
+    assert "rounds of " in str(warned)
 
 
 def test_sessions_that_repeat_one_slate():
     """Thirty users see their slate twenty times each: counts differ by chance."""
-    first, _ = logged(30, [1.0, 1.0, 1.0], 0)
     rows = np.repeat(np.arange(30), 20)
-    logs = first[rows].replace(group=rows)
-    target = np.tile(TARGET, (600, 1))
-    assert not doubts(
-        PseudoInverse(), target, with_logger(logs, frequencies=False, by=None)
-    )
-    alone = logs.replace(group=None)
-    assert doubts(PseudoInverse(), target, with_logger(alone, frequencies=False))
+    logs = logged(30, [1.0, 1.0, 1.0], 0)[0][rows]
+    target, alike = np.tile(TARGET, (600, 1)), {"frequencies": False}
+    users = with_logger(logs.replace(group=rows), by=None, **alike)
+    assert not doubts(PseudoInverse(), target, users)
+    assert doubts(PseudoInverse(), target, with_logger(logs, **alike))
 
 
 def test_frequencies_of_the_same_rounds_are_least_squares():
     """Label by label, where the rounds of a label tell what the policy wants."""
-    logs, target = logged(800, [1.0, 2.0, 4.0], 0, n_queries=4)
+    logs, target = logged(800, UNLIKE, 0, n_queries=4)
     value = quiet(PseudoInverse().fit(with_logger(logs, by="query")), target).value
     expected = 0.0
     for query in range(4):
@@ -503,7 +365,7 @@ def test_frequencies_of_the_same_rounds_are_least_squares():
 
 def test_labels_of_few_rounds_leave_rounds_out():
     """What two rounds of a label tell is hardly ever what the policy wants."""
-    logs, target = logged(600, [1.0, 2.0, 4.0], 0, n_queries=300)
+    logs, target = logged(600, UNLIKE, 0, n_queries=300)
     result = quiet(PseudoInverse().fit(with_logger(logs, by="query")), target)
     assert result.diagnostics["outside_range_share"] > 0.8
     assert any("are left out" in str(w) for w in result.warnings)

@@ -26,8 +26,13 @@ from skope_ope import (
 from skope_ope.datasets import make_bandit_logs
 from tests._worlds import FOUR_LOGS as LOGS
 from tests._worlds import FOUR_Q as Q
+from tests.evaluators.core._asked import bare_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+
+FOUR = make_bandit_logs(300, n_actions=4, random_state=0)
+THREE = make_bandit_logs(100, random_state=0)
 
 
 def random_policies(n_rounds, n_actions, seed=0):
@@ -41,44 +46,35 @@ def random_policies(n_rounds, n_actions, seed=0):
     "evaluator",
     [
         IPS(),
-        DirectMethod(reward_model=Ridge()),
-        DirectMethod(),
-        DoublyRobust(reward_model=Ridge()),
-        DoublyRobust(reward_model=0.3),
-        DoublyRobust(),
+        *(DirectMethod(reward_model=model) for model in (Ridge(), None)),
+        *(DoublyRobust(reward_model=model) for model in (Ridge(), 0.3, None)),
     ],
     ids=str,
 )
 def test_their_mean_is_the_value_of_every_policy(evaluator):
-    logs = make_bandit_logs(300, n_actions=4, random_state=0)
     rest = make_bandit_logs(200, n_actions=4, random_state=1)
-    evaluator.fit(logs)
-    for rounds, given in ((logs, None), (rest, rest)):
+    weight = np.random.RandomState(0).randint(3, size=300).astype(float)
+    for logs, given in (
+        (FOUR, None),
+        (FOUR, rest),
+        (FOUR.replace(sample_weight=weight), None),
+    ):
+        evaluator.fit(logs)
+        rounds = logs if given is None else given
         scores = evaluator.action_scores(given)
         assert scores.shape == (len(rounds), 4)
         assert scores.flags.writeable
         for pi in random_policies(len(rounds), 4):
-            value = evaluator.score(pi, given)
-            assert_allclose((pi * scores).sum(axis=1).mean(), value, rtol=1e-10)
-
-
-def test_weights_of_rounds_are_passed_on():
-    logs = make_bandit_logs(300, n_actions=4, random_state=0)
-    weight = np.random.RandomState(0).randint(3, size=300).astype(float)
-    logs = logs.replace(sample_weight=weight)
-    evaluator = DoublyRobust(reward_model=Ridge()).fit(logs)
-    scores = evaluator.action_scores()
-    for pi in random_policies(300, 4):
-        mean = np.average((pi * scores).sum(axis=1), weights=weight)
-        assert_allclose(mean, evaluator.score(pi), rtol=1e-10)
+            gain = (pi * scores).sum(axis=1)
+            mean = np.average(gain, weights=rounds.sample_weight)
+            assert_allclose(mean, evaluator.score(pi, given), rtol=1e-10)
 
 
 @pytest.mark.parametrize("kind", [IPS, DoublyRobust])
 def test_clipped_scores_hold_for_policies_that_choose(kind):
-    logs = make_bandit_logs(300, n_actions=4, random_state=0)
-    evaluator = kind(cmax=3.0).fit(logs)
+    evaluator = kind(cmax=3.0).fit(FOUR)
     scores = evaluator.action_scores()
-    assert (1 / logs.propensity > 3).any()
+    assert (1 / FOUR.propensity > 3).any()
     *drawn, chosen = random_policies(300, 4)
     value = evaluator.score(chosen)
     assert_allclose((chosen * scores).sum(axis=1).mean(), value, rtol=1e-10)
@@ -129,11 +125,8 @@ def test_models_alone_give_a_copy_and_need_no_propensity():
     ids=str,
 )
 def test_others_refuse(evaluator, why):
-    logs = make_bandit_logs(100, random_state=0)
-    if isinstance(evaluator, MultiLoggerIPS):
-        rows = logs.context, logs.action, logs.reward, logs.propensity
-        logs = BanditLogs(*rows, logger=["a"] * 100)
-    evaluator.fit(logs)
+    named = bare_logs(THREE.action, THREE.reward, THREE.propensity, logger=["a"] * 100)
+    evaluator.fit(named if isinstance(evaluator, MultiLoggerIPS) else THREE)
     name = type(evaluator).__name__
     with pytest.raises(ValueError, match=f"{name} has no scores of actions: .*{why}"):
         evaluator.action_scores()
@@ -147,24 +140,20 @@ def test_a_formula_of_ones_own_refuses():
     class Named(IPS):
         """The same formula under another name."""
 
-    logs = make_bandit_logs(100, random_state=0)
     with pytest.raises(ValueError, match=r"Halved has no scores .* different formula"):
-        Halved().fit(logs).action_scores()
-    assert_array_equal(
-        Named().fit(logs).action_scores(), IPS().fit(logs).action_scores()
-    )
+        Halved().fit(THREE).action_scores()
+    found, expected = (one().fit(THREE).action_scores() for one in (Named, IPS))
+    assert_array_equal(found, expected)
 
 
 def test_wrong_logs():
-    logs = make_bandit_logs(100, n_actions=3, random_state=0)
     with pytest.raises(NotFittedError):
         IPS().action_scores()
-    evaluator = IPS().fit(logs)
+    evaluator = IPS().fit(THREE)
     with pytest.raises(TypeError, match="logs must be BanditLogs"):
-        evaluator.action_scores(logs.context)
-    other = make_bandit_logs(100, n_actions=4, random_state=0)
+        evaluator.action_scores(THREE.context)
     with pytest.raises(ValueError, match="actions"):
-        evaluator.action_scores(other)
+        evaluator.action_scores(FOUR)
     holes = LOGS.with_columns(q_hat=np.where(np.max(Q) == Q, np.nan, Q))
     with pytest.raises(ValueError, match="reward_model must be finite"):
         DoublyRobust(reward_model="q_hat").fit(holes).action_scores()
@@ -172,18 +161,10 @@ def test_wrong_logs():
 
 @pytest.mark.frames
 def test_logs_in_parts_refuse(tmp_path):
+    (tmp_path / "log.csv").write_text("a,r,x\n" + "0,0.5,1\n1,1.5,2\n" * 5)
     pytest.importorskip("pyarrow")
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"a": [0, 1] * 5, "r": [0.0, 1.0] * 5, "x": range(10)})
-    frame.to_parquet(tmp_path / "log.parquet")
-    lazy = scan_logs(
-        tmp_path / "log.parquet",
-        action="a",
-        reward="r",
-        propensity=0.5,
-        context=["x"],
-        actions=[0, 1],
-    )
+    named = {"action": "a", "reward": "r", "context": ["x"], "actions": [0, 1]}
+    lazy = scan_logs(tmp_path / "log.csv", propensity=0.5, **named)
     with pytest.raises(TypeError, match="not in memory"):
         IPS().fit(lazy).action_scores()
 

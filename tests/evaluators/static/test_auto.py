@@ -27,6 +27,7 @@ from skope_ope.datasets import make_bandit_logs
 from skope_ope.displays import ClippingCurveDisplay, WeightsDisplay
 from skope_ope.policies import action_probabilities
 from tests._worlds import d8, d8_logs
+from tests.evaluators.core._asked import bare_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -161,13 +162,13 @@ def test_laws_of_scale_and_shift(cls):
 @every
 def test_chosen_anew_for_every_policy(cls):
     log, evaluator = d8(), auto(cls, d8_logs())
-    numbers = [
-        chosen(cls, evaluator.evaluate(pi))
-        for pi in (log.pi, np.tile([0.3, 0.3, 0.4], (8, 1)), log.pi)
-    ]
-    assert numbers[0] == numbers[2]
+    other = np.tile([0.3, 0.3, 0.4], (8, 1))
+    one, two, again = (
+        chosen(cls, evaluator.evaluate(pi)) for pi in (log.pi, other, log.pi)
+    )
+    assert one == again
     if AUTO[cls][2] is not harmonics:  # which do not follow the weights
-        assert numbers[0] != numbers[1]
+        assert one != two
 
 
 @every
@@ -181,9 +182,7 @@ def test_one_call_and_sample_weights(cls):
 
 @every
 def test_no_weight_at_all(cls):
-    logs = BanditLogs(
-        np.zeros((4, 1)), [0] * 4, [0, 1, 1, 0], [0.5] * 4, actions=[0, 1]
-    )
+    logs = bare_logs([0] * 4, [0, 1, 1, 0], 0.5, actions=[0, 1])
     value = auto(cls, logs, 0.5).evaluate(ConstantPolicy(1))
     assert chosen(cls, value) == AUTO[cls][1]
 
@@ -198,10 +197,8 @@ def test_weights_of_the_logger_are_left_alone():
 def test_displays():
     evaluator = auto(IPS, d8_logs())
     value = evaluator.evaluate("pi")
-    assert (
-        ClippingCurveDisplay.from_evaluator(evaluator, "pi").own
-        == value.diagnostics["cmax"]
-    )
+    bound = value.diagnostics["cmax"]
+    assert ClippingCurveDisplay.from_evaluator(evaluator, "pi").own == bound
     used = WeightsDisplay.from_evaluator(evaluator, "pi").used_weights
-    assert used.max() == pytest.approx(value.diagnostics["cmax"])
+    assert used.max() == pytest.approx(bound)
     assert_allclose((used * d8_logs().reward).mean(), value.value, rtol=1e-12)

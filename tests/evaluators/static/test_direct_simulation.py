@@ -23,13 +23,9 @@ from tests._quiet import quiet
 
 
 def random_logs(rng, binary, n=120, n_actions=3):
-    reward = rng.randint(0, 2, n) if binary else rng.normal(size=n)
-    return BanditLogs(
-        rng.normal(size=(n, 2)),
-        rng.randint(0, n_actions, n),
-        reward.astype(float),
-        actions=np.arange(n_actions),
-    )
+    reward = rng.randint(0, 2, n) * 1.0 if binary else rng.normal(size=n)
+    rows = rng.normal(size=(n, 2)), rng.randint(0, n_actions, n), reward
+    return BanditLogs(*rows, actions=np.arange(n_actions))
 
 
 @pytest.mark.few_cases
@@ -103,9 +99,7 @@ def test_what_the_result_says():
     with pytest.warns(SingleTrajectoryWarning, match="groups of rounds"):
         groups = result.by(logs.action)
     assert np.isnan(groups[logs.actions[0]].standard_error)
-    with pytest.warns(
-        SingleTrajectoryWarning, match="difference has no standard error"
-    ):
+    with pytest.warns(SingleTrajectoryWarning, match="difference has no standard er"):
         gap = result - quiet(fitted, UniformPolicy())
     assert np.isnan(gap.standard_error)
     assert result.learned_policy.counts_.sum() == 200
@@ -130,13 +124,11 @@ def test_other_logs_and_offers():
 
 def test_bad_input():
     logs = make_bandit_logs(50, random_state=0)
+    direct, greedy = DirectMethod().fit(logs), EpsilonGreedy()
     with pytest.raises(ValueError, match="a policy that learns cannot be weighted"):
-        DirectMethod().fit(logs).evaluate(
-            EpsilonGreedy(), sample_weight=np.linspace(1, 2, 50)
-        )
-    with pytest.raises(
-        TypeError, match=r"EpsilonGreedy learns .* IPS .*policy\.frozen"
-    ):
-        IPS().fit(logs).evaluate(EpsilonGreedy())
+        direct.evaluate(greedy, sample_weight=np.linspace(1, 2, 50))
+    told = r"EpsilonGreedy learns .* IPS .*policy\.frozen"
+    with pytest.raises(TypeError, match=told):
+        IPS().fit(logs).evaluate(greedy)
     with pytest.raises(ValueError, match="must not change its set of actions"):
-        quiet(DirectMethod().fit(logs), RulePolicy(lambda history, x: [1.0]))
+        quiet(direct, RulePolicy(lambda history, x: [1.0]))

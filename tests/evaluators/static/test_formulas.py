@@ -1,8 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The formulas by hand on four rounds, their limits, tags and refusals.
+"""Limits of the formulas, their tags and refusals, and the models that they use.
 
-Values, bias and variance in a tiny world are in test_vectors.py.
+test_parity.py compares them with loops, and tests/test_loops.py these with values, bias
+and variance in a tiny world.
 """
 
 import pickle
@@ -14,7 +15,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import get_tags
 
 from skope_ope import (
@@ -32,7 +32,7 @@ from skope_ope import (
     SwitchDR,
     UniformPolicy,
 )
-from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning, SupportWarning
+from skope_ope.exceptions import ModelErrorWarning
 from tests._worlds import FOUR_LOGS as LOGS
 from tests._worlds import FOUR_PI as PI
 from tests._worlds import FOUR_Q as Q
@@ -40,13 +40,10 @@ from tests._worlds import W1, d8, enumerate_logs, exact_moments, one_log
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
-R, W = np.array([3, -1, 4, 7]), np.array([2, 1, 0.5, 0])
+W = np.array([2, 1, 0.5, 0])
 V, RESIDUAL = np.array([1.2, 0, 2.6, 2]), np.array([2, -1, -1, -2])
-HARMONIC = np.array([4 / 3, 1, 2 / 3, 0])  # means with one
-RATIO = (2 * 2 - 1 - 0.5) / 3.5
 CLICKS = LOGS.replace(reward=[3, 1, 4, 7])  # none is negative
 WR = np.array([6, 1, 2, 0])
-NEVER = np.array([[0.0, 1.0], [1.0, 0.0]] * 2)  # takes no logged action
 INF = np.inf
 
 
@@ -57,36 +54,6 @@ def score(evaluator, model=None, logs=LOGS, policy=PI):
 def in_world(evaluator, log):
     x, rows = log.x.reshape(-1, 1), (log.action, log.reward, log.propensity)
     return evaluator.fit(BanditLogs(x, *rows, actions=[0, 1, 2])).evaluate(log.pi)
-
-
-@pytest.mark.parametrize(
-    ("evaluator", "expected"),
-    [
-        (IPS(), W * R),
-        (IPS(cmax=0.75), W.clip(max=0.75) * R),
-        (SNIPS(), 2 + W * (R - 2) / (3.5 / 4)),
-        (SNIPS(cmax=0.75), 1.75 / 2 * 2 + W.clip(max=0.75) * (R - 1.75) / 0.5),
-        (DirectMethod(), V),
-        (DoublyRobust(), V + W * RESIDUAL),
-        (DoublyRobust(cmax=0.75), V + W.clip(max=0.75) * RESIDUAL),
-        (DoublyRobust(cmax=0), V),
-        (SNDR(), V + RATIO + W * (RESIDUAL - RATIO) / (3.5 / 4)),
-        (DRos(lam=4.0), V + [8 / 8, 4 / 5, 2 / 4.25, 0] * RESIDUAL),
-        (DRos(lam=0), V),
-        (DRos(lam=INF), V + W * RESIDUAL),
-        (SubGaussianIPS(lam=0.5), HARMONIC * R),
-        (SubGaussianIPS(lam=0), W * R),
-        (SubGaussianIPS(lam=1), (W > 0) * R),  # of actions the policy may take
-        (SubGaussianDR(lam=0.5), V + HARMONIC * RESIDUAL),
-        (SubGaussianDR(lam=0), V + W * RESIDUAL),
-    ],
-    ids=str,
-)
-def test_by_hand(evaluator, expected):
-    result = evaluator.fit(LOGS, Q).evaluate(PI)
-    assert_allclose(result.round_values, expected, rtol=1e-12, atol=1e-15)
-    assert_allclose(result.value, np.mean(expected), rtol=1e-12)
-    assert_allclose(result.standard_error, np.std(expected, ddof=1) / 2, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -111,29 +78,14 @@ def test_log_smoothing_by_hand():
     assert values[-1] == score(IPS(), logs=CLICKS)
 
 
-@pytest.mark.parametrize(
-    ("one", "model", "other", "rtol"),
-    [
-        (DRos(lam=1e-12), Q, DirectMethod(), 1e-10),
-        (DRos(lam=1e12), Q, DoublyRobust(), 1e-10),
-        (SNDR(reward_model=2.5), None, SNIPS(), 1e-12),  # a constant model
-        (SNDR(reward_model=0), None, SNIPS(), 1e-12),
-        (LogSmoothing(lam=1e-9), None, IPS(), 1e-7),
-    ],
-)
-def test_limits(one, model, other, rtol):
-    expected = score(other, Q, CLICKS)
-    assert_allclose(score(one, model, CLICKS), expected, rtol=rtol)
-
-
 def test_weights_of_mean_one_are_doubly_robust():
     mean_one = LOGS.replace(propensity=LOGS.propensity * 3.5 / 4)
     for evaluator in (SNDR(), DoublyRobust()):
         assert_allclose(score(evaluator, Q, mean_one), score(SNDR(), Q), rtol=1e-12)
-
-
-def test_weights_are_bounded():
-    tiny = LOGS.replace(propensity=np.full(4, 1e-9))
+    for constant in (2.5, 0):  # a model that says nothing
+        model = SNDR(reward_model=constant)
+        assert_allclose(score(model), score(SNIPS()), rtol=1e-12)
+    tiny = LOGS.replace(propensity=np.full(4, 1e-9))  # weights are bounded
     assert abs(score(SubGaussianIPS(lam=0.1), logs=tiny)) <= 10 * LOGS.reward.max()
 
 
@@ -145,50 +97,28 @@ def test_self_normalised_values_stay_within_the_rewards(global_random_seed):
         assert reward[:3].min() - 1e-12 <= value <= reward[:3].max() + 1e-12
 
 
-@pytest.mark.parametrize("evaluator", [SNIPS(), SNDR()])
-def test_no_weight_no_value(evaluator):
-    with pytest.warns((LowOverlapWarning, SupportWarning)):
-        result = evaluator.fit(LOGS, Q).evaluate(NEVER)
-    assert np.isnan(result.value) and np.isnan(result.standard_error)
-    assert any("has no estimate" in str(w) for w in result.warnings)
-
-
-def test_the_probability_of_the_logged_action_is_enough_without_a_model():
-    logged = PI[np.arange(4), LOGS.action_index]
-    fitted = IPS(cmax=1.5).fit(LOGS)
-    assert fitted.score(logged) == fitted.score(PI)
-    with pytest.raises(ValueError, match="DirectMethod needs the policy's prob"):
-        score(DirectMethod(), policy=logged)
-
-
 @pytest.mark.parametrize(
     ("evaluator", "tags"),
     [
         *((IPS(cmax=c), "on_policy_mean") for c in (None, 1.0, 5.0)),
         (IPS(cmax=0.9), ""),
-        *(
-            (DoublyRobust(cmax=c), "on_policy_mean shift_equivariant")
-            for c in (None, 1)
-        ),
-        *((DoublyRobust(cmax=c), "shift_equivariant") for c in (0.9, 0)),
-        *((SwitchDR(tau=t), "on_policy_mean shift_equivariant") for t in (10, 1)),
-        (SwitchDR(tau=0.9), "shift_equivariant"),
-        (DRos(lam=INF), "on_policy_mean shift_equivariant"),
-        (DRos(), "shift_equivariant"),  # a weight of one is shrunk, too
+        *((DoublyRobust(cmax=c), "on_policy_mean shift") for c in (None, 1)),
+        *((DoublyRobust(cmax=c), "shift") for c in (0.9, 0)),
+        *((SwitchDR(tau=t), "on_policy_mean shift") for t in (10, 1)),
+        (SwitchDR(tau=0.9), "shift"),
+        (DRos(lam=INF), "on_policy_mean shift"),
+        (DRos(), "shift"),  # a weight of one is shrunk, too
         (SubGaussianIPS(), "on_policy_mean"),
-        (SubGaussianDR(), "on_policy_mean shift_equivariant"),
+        (SubGaussianDR(), "on_policy_mean shift"),
     ],
     ids=str,
 )
 def test_tags(evaluator, tags):
     """Clipping above one keeps the weights of the logger itself."""
     found = get_tags(evaluator)
-    held = [n for n in ("on_policy_mean", "shift_equivariant") if getattr(found, n)]
-    assert held == tags.split()
+    held = {"on_policy_mean": found.on_policy_mean, "shift": found.shift_equivariant}
+    assert [name for name, holds in held.items() if holds] == tags.split()
     assert found.scale_equivariant and not found.refits_reward_model
-
-
-def test_other_tags():
     assert not get_tags(LogSmoothing()).scale_equivariant
     assert get_tags(LogSmoothing(lam=0)).scale_equivariant
     assert get_tags(DRos()).constant_reward
@@ -214,26 +144,44 @@ def test_wrong_parameters(cls, name, wrong):
 
 
 # -- bias and bounds ----------------------------------------------------------------
-def test_clipping_biases_towards_zero():
+def test_the_true_model_reaches_the_efficiency_bound():
+    """And one wrong part, propensities or model, leaves no bias."""
+
+    def value(evaluator, log, q_hat):
+        return in_world(evaluator.set_params(reward_model=q_hat), log).value
+
+    def right(evaluator):
+        return exact_moments(W1, 1, lambda log: value(evaluator, log, W1.q[log.x]))
+
+    def wrong_propensity(log):
+        log.propensity = np.sqrt(log.propensity)
+        return value(DoublyRobust(), log, W1.q[log.x])
+
+    def wrong_model(log):
+        return value(DoublyRobust(), log, log.q_hat**3 - 5)
+
+    assert_allclose(right(DoublyRobust())[1], W1.efficiency_bound, rtol=1e-12)
+    means = (
+        right(DirectMethod())[0],
+        *(exact_moments(W1, 1, one)[0] for one in (wrong_propensity, wrong_model)),
+    )
+    assert_allclose(means, W1.value, rtol=1e-12)
+
+
+def test_clipping_and_smoothing_bias_towards_zero():
     """Exactly, over all logs of a round, and less the higher the bound is.
 
     A value is the mean of its rounds: more of them have the same expectation.
     """
-    means = [
-        exact_moments(W1, 1, lambda log, c=cmax: in_world(IPS(cmax=c), log).value)[0]
-        for cmax in (0.5, 1.0, 2.0, 4.0, None)
-    ]
+
+    def mean(evaluator, n=1):
+        return exact_moments(W1, n, lambda log: in_world(evaluator, log).value)[0]
+
+    means = [mean(IPS(cmax=cmax)) for cmax in (0.5, 1.0, 2.0, 4.0, None)]
     assert means == sorted(means)
-    assert_allclose(means[-1], W1.value, rtol=1e-12)
-    assert_allclose(means[-2], W1.value, rtol=1e-12)  # no weight is above 4
-
-
-def test_smoothing_falls_short_of_the_truth():
-    means = [
-        exact_moments(W1, n, lambda log: in_world(LogSmoothing(), log).value)[0]
-        for n in (1, 2)
-    ]
-    assert means[0] < means[1] < W1.value  # lam falls as rounds are added
+    assert_allclose(means[-2:], W1.value, rtol=1e-12)  # no weight is above 4
+    # lam falls as rounds are added
+    assert mean(LogSmoothing()) < mean(LogSmoothing(), 2) < W1.value
 
 
 @pytest.mark.few_cases(1)
@@ -283,15 +231,17 @@ def test_negative_rewards_need_a_known_lower_bound():
         LogSmoothing().fit(negative)
     with pytest.raises(ValueError, match="at row 1"):
         LogSmoothing().fit(CLICKS).evaluate(PI, negative)
-    known = {"propensity": LOGS.propensity, "reward_range": (-5, 2)}
-    shifted = BanditLogs(LOGS.context, LOGS.action, negative.reward, **known)
+
+    def ranged(logs, *limits):
+        rows = logs.context, logs.action, logs.reward, logs.propensity
+        return BanditLogs(*rows, reward_range=limits)
+
     for lam, expected in ((0.25, 4 * np.log1p(WR / 4)), (0, WR)):
-        result = LogSmoothing(lam=lam).fit(shifted).evaluate(PI)
+        result = LogSmoothing(lam=lam).fit(ranged(negative, -5, 2)).evaluate(PI)
         assert_allclose(result.round_values, expected - 5, rtol=1e-12)
-    known["reward_range"] = (1, 7)  # a positive bound is not subtracted
-    ranged = BanditLogs(LOGS.context, LOGS.action, CLICKS.reward, **known)
+    # a positive bound is not subtracted
     expected = score(LogSmoothing(), logs=CLICKS)
-    assert score(LogSmoothing(), logs=ranged) == expected
+    assert score(LogSmoothing(), logs=ranged(CLICKS, 1, 7)) == expected
 
 
 # -- models -------------------------------------------------------------------------
@@ -307,18 +257,6 @@ def test_a_model_that_is_right_leaves_no_noise(global_random_seed):
     ips = IPS().fit(logs).evaluate(UniformPolicy())
     assert result.standard_error < 0.8 * ips.standard_error
     assert_allclose(result.round_values, q.mean(axis=1), rtol=1e-8, atol=1e-8)
-
-
-def test_no_round_is_scored_by_a_model_that_saw_its_reward():
-    """A tree that remembers would make every residual zero."""
-    rng = np.random.RandomState(0)
-    X, reward = rng.normal(size=(300, 2)), rng.normal(size=300)
-    logs = BanditLogs(X, np.arange(300) % 2, reward, np.full(300, 0.5))
-    fitted = DoublyRobust(reward_model=DecisionTreeRegressor(random_state=0)).fit(logs)
-    found = fitted.evaluate(UniformPolicy()).diagnostics
-    assert found["model_r2"] < -0.3  # noise predicts noise
-    again = fitted.evaluate(UniformPolicy(), logs[rng.permutation(300)])
-    assert again.diagnostics["model_r2"] == pytest.approx(found["model_r2"])
 
 
 def test_columns_travel_where_arrays_cannot():
@@ -374,22 +312,6 @@ def test_a_model_alone_ignores_propensities():
     assert number.standard_error < 1e-15
 
 
-def test_the_default_is_the_mean_of_other_rounds():
-    evaluator = DirectMethod(cv=[(np.arange(20, N), np.arange(20))])
-    result = direct(evaluator, part=UNKNOWN[np.arange(20)])
-    means = [UNKNOWN.reward[20:][UNKNOWN.action[20:] == a].mean() for a in (0, 1)]
-    assert_allclose(result.value, np.mean(means), rtol=1e-12)
-
-
-@pytest.mark.parametrize("known", [UNKNOWN, KNOWN_LOGS])
-def test_actions_that_were_never_logged_warn(known):
-    rows = known.context, known.action, known.reward, known.propensity
-    with pytest.warns(SupportWarning, match=r"33\.33% of its probability") as caught:
-        direct(DirectMethod(), BanditLogs(*rows, actions=range(3)))
-    values = [w.message.value for w in caught if w.category is SupportWarning]
-    assert values == [pytest.approx(1 / 3)]
-
-
 # -- a model that is fitted to the policy -------------------------------------------
 class Spy(RegressorMixin, BaseEstimator):
     """Records the row weights of its fits by the first feature."""
@@ -405,14 +327,10 @@ class Spy(RegressorMixin, BaseEstimator):
 
 
 def numbered(n=60, **fields):
-    rng = np.random.RandomState(0)
-    return BanditLogs(
-        np.arange(float(n)).reshape(-1, 1),
-        np.arange(n) % 2,
-        rng.random_sample(n),
-        0.2 + 0.6 * rng.random_sample(n),
-        **fields,
-    ).with_columns(pi=rng.dirichlet(np.ones(2), n))
+    rng, rows = np.random.RandomState(0), np.arange(n)
+    rounds = rng.random_sample(n), 0.2 + 0.6 * rng.random_sample(n)
+    logs = BanditLogs(rows[:, None] * 1.0, rows % 2, *rounds, **fields)
+    return logs.with_columns(pi=rng.dirichlet(np.ones(2), n))
 
 
 def test_the_model_is_fitted_with_the_weights_of_the_policy():
@@ -440,17 +358,15 @@ def test_a_certain_logger_leaves_no_variance():
 
 
 def test_other_logs_are_scored_by_a_model_of_the_rounds_of_fit():
-    logs = numbered()
+    half = np.full((60, 2), 0.5)
+    logs = numbered().with_columns(uniform=half)
     here, there = logs[:40], logs[40:]
     fitted = MRDR(cv=3).fit(here)
     by_object = fitted.score(UniformPolicy(), there)
-    uniform = logs.with_columns(pi=np.full((60, 2), 0.5))
-    here, there = uniform[:40], uniform[40:]
-    by_column = MRDR(cv=3).fit(here).score("pi", there)
-    assert by_column == by_object
+    assert MRDR(cv=3).fit(here).score("uniform", there) == by_object
     with pytest.raises(ValueError, match="the policy, or the name of a column"):
-        fitted.evaluate(np.full((20, 2), 0.5), there)
-    other = there.with_columns(mu=np.full((20, 2), 0.5))
+        fitted.evaluate(half[:20], there)
+    other = there.with_columns(mu=half[:20])
     with pytest.raises(ValueError, match="'mu' is not a column of the logs"):
         fitted.evaluate("mu", other)
 
@@ -463,17 +379,13 @@ def test_models_without_weights_get_drawn_rounds():
     assert np.isfinite(value.value)
 
 
-def test_prefit_is_refused():
-    with pytest.raises(ValueError, match="cannot use cv='prefit'"):
-        MRDR(reward_model=Spy(), cv="prefit").fit(numbered())
-
-
 def test_equal_weights_are_doubly_robust():
     """Uniform logging and target: all row weights are equal."""
     logs = numbered().replace(propensity=np.full(60, 0.5))
-    folds = list(KFold(3).split(logs))
-    assert_allclose(
-        MRDR(cv=folds).fit(logs).score(UniformPolicy()),
-        DoublyRobust(cv=folds).fit(logs).score(UniformPolicy()),
-        rtol=1e-12,
+    folds, policy = list(KFold(3).split(logs)), UniformPolicy()
+    found, plain = (
+        cls(cv=folds).fit(logs).score(policy) for cls in (MRDR, DoublyRobust)
     )
+    assert_allclose(found, plain, rtol=1e-12)
+    with pytest.raises(ValueError, match="cannot use cv='prefit'"):
+        MRDR(reward_model=Spy(), cv="prefit").fit(logs)
