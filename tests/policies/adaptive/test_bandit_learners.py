@@ -43,14 +43,11 @@ def test_trace_by_hand():
     np.testing.assert_allclose(policy.means_, [1 / 3, 0, 0.25])
 
 
-def test_an_untried_action_precedes_any_reward():
+def test_ties_and_untried_actions():
     policy = EpsilonGreedy(0).fit(logs_of(3))
     live(policy, [0, 1], [1e300, -5.0])
-    assert policy.action_row() == [0.0, 0.0, 1.0]
+    assert policy.action_row() == [0.0, 0.0, 1.0]  # the untried one
     np.testing.assert_array_equal(policy.means_, [1e300, -5.0, np.nan])
-
-
-def test_means_that_differ_by_rounding_are_tied():
     policy = EpsilonGreedy(0).fit(logs_of(2))
     # 0.1 three times sums to .30000000000000004, once .3 does not
     live(policy, [0, 0, 0, 1], [0.1, 0.1, 0.1, 0.1])
@@ -76,11 +73,18 @@ def test_epsilon_may_be_a_function_of_the_coming_round():
     np.testing.assert_allclose(rows, [[0.5, 0.5], [0.375, 0.625], [0.25, 0.75]])
 
 
-def test_epsilon_out_of_range():
-    with pytest.raises(ValueError, match=r"epsilon\(1\) is 2; it must lie in \[0, 1\]"):
-        EpsilonGreedy(lambda t: 2 / t).fit(logs_of(2))
-    with pytest.raises(ValueError, match="'epsilon' parameter of EpsilonGreedy"):
-        EpsilonGreedy(1.5).fit(logs_of(2))
+def test_bad_parameters():
+    for policy, message in (
+        (EpsilonGreedy(lambda t: 2 / t), r"epsilon\(1\) is 2; it must lie in \[0, 1\]"),
+        (EpsilonGreedy(1.5), "'epsilon' parameter of EpsilonGreedy"),
+        (UCB1(alpha=-1), "'alpha' parameter of UCB1"),
+        (UCB1(width="sqrt"), "'width' parameter of UCB1"),
+        (LinUCB(alpha=-1), "'alpha' parameter of LinUCB"),
+        (LinUCB(regularization=0), "'regularization' parameter of LinUCB"),
+        (EpochGreedy(exploit=-1), "'exploit' parameter of EpochGreedy"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            policy.fit(logs_of(2, 1))
 
 
 def test_choice_and_exploration_run_over_the_offered_actions():
@@ -104,16 +108,6 @@ def test_frozen_takes_what_was_tried():
     np.testing.assert_allclose(explored, [policy.action_row()])
 
 
-def test_ucb1_takes_untried_actions_in_their_order():
-    policy = UCB1().fit(logs_of(3))
-    best = []
-    for reward in (0.0, 1.0, 0.0):
-        best.append(policy.action_row().index(1.0))
-        assert policy.update(None, best[-1], reward, 1.0) is True
-    assert best == [0, 1, 2]
-    assert policy.action_row() == [0.0, 1.0, 0.0]
-
-
 def test_the_default_is_that_of_the_paper():
     """sqrt(2 log t / n): one pull of each, and the mean of one decides."""
     policy = UCB1().fit(logs_of(2))
@@ -124,19 +118,24 @@ def test_the_default_is_that_of_the_paper():
         assert policy.action_row().index(1.0) == best
 
 
-def test_alpha_zero_is_greedy():
-    policy = UCB1(alpha=0).fit(logs_of(2))
-    live(policy, [0, 1, 1], [0.2, 0.0, 0.3])
-    assert policy.action_row() == [1.0, 0.0]
-
-
-def test_equal_arms_take_turns_from_the_lowest_index():
+def test_ucb1_takes_untried_actions_in_their_order():
     policy = UCB1().fit(logs_of(3))
-    taken = []
+    best = []
+    for reward in (0.0, 1.0, 0.0):
+        best.append(policy.action_row().index(1.0))
+        assert policy.update(None, best[-1], reward, 1.0) is True
+    assert best == [0, 1, 2]
+    assert policy.action_row() == [0.0, 1.0, 0.0]
+    # equal arms take turns from the lowest index
+    policy, taken = UCB1().fit(logs_of(3)), []
     for _ in range(9):
         taken.append(policy.action_row().index(1.0))
         policy.update(None, taken[-1], 0.1, 1.0)
     assert taken == [0, 1, 2] * 3
+    # without a bonus it is greedy
+    policy = UCB1(alpha=0).fit(logs_of(2))
+    live(policy, [0, 1, 1], [0.2, 0.0, 0.3])
+    assert policy.action_row() == [1.0, 0.0]
 
 
 BANDITS = [
@@ -181,13 +180,6 @@ def test_frozen_takes_the_best_mean_not_the_best_bound():
     while policy.action_row() == [1.0, 0.0]:  # until it looks at the other again
         policy.update(None, 0, 1.0, 1.0)
     assert policy.frozen().predict_proba(np.empty((1, 0))).tolist() == [[1, 0]]
-
-
-def test_bad_parameters():
-    with pytest.raises(ValueError, match="'alpha' parameter of UCB1"):
-        UCB1(alpha=-1).fit(logs_of(2))
-    with pytest.raises(ValueError, match="'width' parameter of UCB1"):
-        UCB1(width="sqrt").fit(logs_of(2))
 
 
 ZERO = np.zeros((1, 1))
@@ -283,8 +275,6 @@ def test_classifier_for_0_1_rewards():
 def test_epochs_that_cannot_be():
     with pytest.raises(TypeError, match="LinearSVC has no predict_proba"):
         reset(EpochGreedy(LinearSVC()))
-    with pytest.raises(ValueError, match="'exploit' parameter of EpochGreedy"):
-        reset(EpochGreedy(exploit=-1))
     for wrong in (1.5, -1):
         policy = reset(EpochGreedy(exploit=lambda epoch, wrong=wrong: wrong))
         with pytest.raises(ValueError, match=rf"exploit\(1\) is {wrong}; it must be"):
@@ -313,8 +303,7 @@ def test_keeps_the_contract(policy, available):
 
 
 def linear(policy, n_actions, n_features):
-    X = np.zeros((1, n_features))
-    return policy.fit(BanditLogs(X, [0], [0.0], actions=np.arange(n_actions)))
+    return policy.fit(logs_of(n_actions, n_features))
 
 
 def test_bounds_by_hand():
@@ -386,10 +375,14 @@ def test_ties_go_to_the_lowest_index():
     assert policy.predict_proba(x, offered).argmax(axis=1).tolist() == [2, 1]
 
 
-def test_linear_bounds_where_nothing_is_offered():
+def test_contexts_that_are_not_numbers():
     policy = linear(LinUCB(), 2, 1)
     with pytest.raises(ValueError, match="offered at row 1"):
         policy.predict_proba(np.ones((2, 1)), np.array([[True, False], [False, False]]))
+    with pytest.raises(ValueError, match=r"finite contexts, but row 1 is \[nan\]"):
+        policy.predict_proba(np.array([[1.0], [np.nan]]))
+    with pytest.raises(TypeError, match="LinUCB needs contexts of numbers"):
+        policy.predict_proba(np.array([["red"]]))
 
 
 def test_frozen_leaves_out_the_bonus():
@@ -416,21 +409,6 @@ def test_contexts_of_other_kinds():
     for policy in policies[1:3]:
         np.testing.assert_array_equal(policy.coef_, policies[0].coef_)
     np.testing.assert_allclose(policies[3].coef_, policies[0].coef_, rtol=1e-4)
-
-
-def test_contexts_that_are_not_numbers():
-    policy = linear(LinUCB(), 2, 1)
-    with pytest.raises(ValueError, match=r"finite contexts, but row 1 is \[nan\]"):
-        policy.predict_proba(np.array([[1.0], [np.nan]]))
-    with pytest.raises(TypeError, match="LinUCB needs contexts of numbers"):
-        policy.predict_proba(np.array([["red"]]))
-
-
-def test_linear_bounds_that_cannot_be():
-    with pytest.raises(ValueError, match="'alpha' parameter of LinUCB"):
-        linear(LinUCB(alpha=-1), 2, 1)
-    with pytest.raises(ValueError, match="'regularization' parameter of LinUCB"):
-        linear(LinUCB(regularization=0), 2, 1)
 
 
 @pytest.mark.parametrize(
