@@ -143,10 +143,8 @@ OF_ACTIONS = ActionRewardModel(Ridge(), encoding="action_context")
 PREFIT = "'prefit' needs a fitted reward_model"
 NO_MODEL = "reward_model is the policy ClassifierPolicy, but a model of the rewards"
 AROUND = "FrozenEstimator around a fitted model.* Pass the model itself"
-# the first is of a training part
-NO_CLASSES = (
-    f"rewards only if they are 0 or 1, got {r}" for r in ("0.75 at row 0", 0.25)
-)
+
+NOT_BINARY = "rewards only if they are 0 or 1, got "
 
 
 @pytest.mark.parametrize(
@@ -160,13 +158,14 @@ NO_CLASSES = (
         (DRPolicy(reward_model=Ridge), TypeError, "the class Ridge; make an instance"),
         (DRPolicy(cv=1), ValueError, "'cv' parameter of DRPolicy must be an int"),
         (DRPolicy(cv="prefit"), ValueError, PREFIT),
-        (DRPolicy(reward_model=LOGISTIC), ValueError, next(NO_CLASSES)),
+        # of a training part
+        (DRPolicy(reward_model=LOGISTIC), ValueError, NOT_BINARY + "0.75 at row 0"),
         (RewardModelPolicy(Ridge), TypeError, "the class Ridge; make an instance"),
         (RewardModelPolicy(UniformPolicy()), TypeError, "is the policy UniformPolicy"),
         (RewardModelPolicy(ClassifierPolicy()), TypeError, NO_MODEL),
         (RewardModelPolicy(FROZEN), TypeError, AROUND),
         (RewardModelPolicy(LinearSVC()), TypeError, "LinearSVC has no predict_proba"),
-        (RewardModelPolicy(LOGISTIC), ValueError, next(NO_CLASSES)),
+        (RewardModelPolicy(LOGISTIC), ValueError, NOT_BINARY + "0.25"),
         (RewardModelPolicy(OF_ACTIONS), ValueError, "needs logs with action_context"),
     ],
     ids=lambda value: repr(value)[:60],
