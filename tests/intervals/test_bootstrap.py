@@ -102,8 +102,13 @@ def test_blocks_know_that_rounds_depend_on_those_before():
     assert widths[3] == pytest.approx(3.92 * true_error, rel=0.25)
 
 
-def test_blocks_of_one_are_rounds():
-    z = np.random.default_rng(0).gamma(1, 1, 60)
+def test_the_seed_decides():
+    z = np.random.default_rng(0).gamma(1, 1, 50)
+    assert bootstrap_interval(z) == bootstrap_interval(z)
+    assert bootstrap_interval(z) != bootstrap_interval(z, random_state=1)
+    other = bootstrap_interval(z, random_state=np.random.RandomState(0))
+    assert other == bootstrap_interval(z)
+    # blocks of one are rounds
     assert bootstrap_interval(z, block_length=1) == pytest.approx(bootstrap_interval(z))
 
 
@@ -113,14 +118,6 @@ def test_more_resamples_are_drawn_where_the_level_needs_them():
     usual = bootstrap_interval(z, 0.999)
     assert usual == bootstrap_interval(z, 0.999, n_resamples=50_000)
     assert bootstrap_interval(z) == bootstrap_interval(z, n_resamples=2000)
-
-
-def test_the_seed_decides():
-    z = np.random.default_rng(0).gamma(1, 1, 50)
-    assert bootstrap_interval(z) == bootstrap_interval(z)
-    assert bootstrap_interval(z) != bootstrap_interval(z, random_state=1)
-    other = bootstrap_interval(z, random_state=np.random.RandomState(0))
-    assert other == bootstrap_interval(z)
 
 
 @pytest.mark.parametrize("function", BOTH)
