@@ -442,14 +442,11 @@ def test_clone_unfits_and_nested_parameters_work():
     frozen = clone(FrozenEstimator(policy))
     assert_array_equal(frozen.predict_proba(X), policy.predict_proba(X))
 
-
-def test_a_search_over_logs_with_a_scorer_of_ones_own():
     def scorer(policy, logs, y=None):
         assert isinstance(logs, BanditLogs)
         return -abs(policy.epsilon - 0.2)
 
     grid = {"epsilon": [0.1, 0.2], "classifier__C": [0.1, 1.0]}
-    policy = ClassifierPolicy(LogisticRegression())
     search = GridSearchCV(policy, grid, scoring=scorer, cv=3).fit(logs_of())
     assert search.best_params_["epsilon"] == 0.2
     assert search.best_estimator_.classes_.tolist() == ["a", "b", "c"]

@@ -123,15 +123,13 @@ def test_what_is_evaluated_does_not_matter(global_random_seed):
 def test_evaluators_take_it_as_stationary(policy):
     logs = make_logs(400)
     batch = BatchPolicy(policy, logs, 50)
-    proba = batch.logs_proba(logs)
-    matches = proba[np.arange(400), logs.action_index] == 1
+    matches = batch.logs_proba(logs)[np.arange(400), logs.action_index] == 1
     result = Replay(random_state=0).fit(logs).evaluate(batch)
     np.testing.assert_array_equal(result.accepted, np.flatnonzero(matches))
     assert result.value == pytest.approx(logs.reward[matches].mean())
     assert np.isfinite(result.standard_error)
-    assert IPS().fit(logs).score(batch) == pytest.approx(
-        (matches * logs.reward / logs.propensity).mean()
-    )
+    expected = (matches * logs.reward / logs.propensity).mean()
+    assert IPS().fit(logs).score(batch) == pytest.approx(expected)
 
 
 def test_datetimes():
@@ -172,15 +170,14 @@ def test_the_policy_is_told_the_loggers_propensity():
             return super().update(X, action, reward, proba)
 
     logs = make_logs(20, available=True)
-    BatchPolicy(Listener(), logs, 30).logs_proba(logs)
-    assert told == logs.propensity.tolist()
-    told.clear()
-    BatchPolicy(Listener(), logs.replace(propensity=None), 30).logs_proba(logs)
-    assert told == logs.propensity.tolist()  # 1 / offered actions
-    told.clear()
-    unknown = make_logs(20).replace(propensity=None)
-    BatchPolicy(Listener(), unknown, 30).logs_proba(unknown)
-    assert told == [0.25] * 20
+    for some, expected in (
+        (logs, logs.propensity.tolist()),
+        (logs.replace(propensity=None), logs.propensity.tolist()),  # 1 / offered
+        (make_logs(20).replace(propensity=None), [0.25] * 20),
+    ):
+        told.clear()
+        BatchPolicy(Listener(), some, 30).logs_proba(some)
+        assert told == expected
 
 
 def test_what_batches_refuse():
@@ -238,9 +235,7 @@ def test_an_untried_action_is_shown_to_everybody_for_a_batch():
     careful = BatchPolicy(EMP, logs, 10, min_trials=2).logs_proba(logs)
     assert (careful[:, 0] == 1).all()
     # a lucky first trial is no longer taken for a certainty
-    reward = logs.reward.copy()
-    reward[30] = 1.0
-    lucky = logs.replace(reward=reward)
+    lucky = logs.replace(reward=np.where(np.arange(60) == 30, 1.0, logs.reward))
     assert (BatchPolicy(EMP, lucky, 10).logs_proba(lucky)[40:50, 1] == 1).all()
     careful = BatchPolicy(EMP, lucky, 10, min_trials=2).logs_proba(lucky)
     assert (careful[:50, 0] == 1).all()
@@ -375,15 +370,15 @@ def test_columns_of_frames(library, segment):
 
 
 def test_a_feature_precedes_a_column_of_the_same_name():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"group": ["u", "v"]})
+    frame = frame_of("pandas", {"group": ["u", "v"]})
     logs = BanditLogs(frame, [0, 1], [0.0, 1.0])
-    policy = SegmentedPolicy(EpsilonGreedy(0), "other").fit(logs)
-    assert policy.context_of(logs) is logs.context
-    logs = logs.with_columns(other=["a", "b"])
-    assert policy.context_of(logs).segment.tolist() == ["a", "b"]
-    policy = SegmentedPolicy(EpsilonGreedy(0), "group").fit(logs)
-    assert policy.context_of(logs) is logs.context
+    carried = logs.with_columns(other=["a", "b"])
+    by_column, by_feature = (
+        SegmentedPolicy(EpsilonGreedy(0), one).fit(logs) for one in ("other", "group")
+    )
+    for policy, some in ((by_column, logs), (by_feature, carried)):
+        assert policy.context_of(some) is some.context
+    assert by_column.context_of(carried).segment.tolist() == ["a", "b"]
 
 
 def test_segments_in_segments():
@@ -499,10 +494,6 @@ def test_offers_renormalise():
     offered = np.array([[False, True], [True, True]])
     proba = policy.predict_proba(logs.context[:2], offered)
     np.testing.assert_allclose(proba, [[0, 1], [0.8, 0.2]])
-
-
-def test_bad_functions():
-    logs = make_logs(4, 2)
     for func, message in (
         (lambda X, history: np.full((4, 3), 1 / 3), r"shape \(4, 3\), expected \(4, 2"),
         (lambda X, history: np.full((4, 2), 0.4), r"func must sum to 1 .* got 0\.8"),
@@ -538,14 +529,11 @@ def test_frames_that_own_policies_give_are_matched_by_name():
         def update(self, X, action, reward, proba):
             return False
 
-    actions, times = ["a", "b"] * 20, range(40)
-    reward = [float(one == "b") for one in actions]
-    half = np.full(40, 0.5)
-    logs = BanditLogs(np.zeros((40, 1)), actions, reward, half, timestamp=times)
+    actions = np.array(["a", "b"] * 20)
+    given = np.zeros((40, 1)), actions, (actions == "b") * 1.0, 0.5
+    logs = BanditLogs(*given, timestamp=range(40))
     value = Replay(horizon=10, random_state=0).fit(logs).evaluate(Own())
     assert value.value == 1.0
-    expected = np.tile([0.0, 1.0], (40, 1))
-    batches = BatchPolicy(Own(), logs, 10)
-    assert batches.logs_proba(logs).tolist() == expected.tolist()
-    frozen = Own().fit(logs).frozen()
-    assert frozen.predict_proba(logs).tolist() == expected.tolist()
+    expected = [[0.0, 1.0]] * 40
+    assert BatchPolicy(Own(), logs, 10).logs_proba(logs).tolist() == expected
+    assert Own().fit(logs).frozen().predict_proba(logs).tolist() == expected
