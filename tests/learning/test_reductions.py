@@ -346,10 +346,10 @@ class OnlyNames(ClassifierMixin, BaseEstimator):
 
 def test_columns_and_encodings_stand_for_models():
     q_hat = np.random.RandomState(0).normal(size=(300, 3))
-    expected = DRPolicy(reward_model=q_hat, n_steps=2).fit(LOGS).predict_proba(X)
-    logs = LOGS.with_columns(q_hat=q_hat)
-    policy = DRPolicy(reward_model="q_hat", n_steps=2).fit(logs)
-    assert_array_equal(policy.predict_proba(X), expected)
+    given, named = DRPolicy(reward_model=q_hat), DRPolicy(reward_model="q_hat")
+    expected = given.set_params(n_steps=2).fit(LOGS).predict_proba(X)
+    named.set_params(n_steps=2).fit(LOGS.with_columns(q_hat=q_hat))
+    assert_array_equal(named.predict_proba(X), expected)
     model = ActionRewardModel(Ridge(), encoding="one_hot")
     policy = DRPolicy(reward_model=model, n_steps=1).fit(LOGS)
     assert policy.predict_proba(X).shape == (300, 3)

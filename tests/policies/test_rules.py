@@ -165,8 +165,8 @@ def test_the_discount_is_not_taken_for_none():
     pytest.importorskip("narwhals")
     frame = pd.DataFrame({"x": [1, 2, 3, 4], "a": ["none", "discount"] * 2})
     frame["r"] = (frame["a"] == "none").astype(float)
-    columns = {"action": "a", "reward": "r", "propensity": 0.5, "context": ["x"]}
-    logs = BanditLogs.from_frame(frame, **columns)
+    roles = {"action": "a", "reward": "r"}
+    logs = BanditLogs.from_frame(frame, propensity=0.5, context=["x"], **roles)
 
     def never(X):
         return pd.DataFrame({"none": np.ones(len(X)), "discount": np.zeros(len(X))})
@@ -177,15 +177,10 @@ def test_the_discount_is_not_taken_for_none():
         FunctionPolicy(never).fit(logs),
     ):
         assert IPS().fit(logs).score(policy) == 1.0
-
-
-def test_a_rule_names_actions_from_a_frame():
-    pd = pytest.importorskip("pandas")
-    pytest.importorskip("narwhals")
+    # a rule names actions from a frame
     frame = pd.DataFrame({"basket": [20, 60, 50], "a": ["none", "none", "ship"]})
     frame["r"] = [1.0, 0.0, 1.0]
-    columns = {"action": "a", "reward": "r", "context": ["basket"]}
-    logs = BanditLogs.from_frame(frame, **columns)
+    logs = BanditLogs.from_frame(frame, context=["basket"], **roles)
     policy = FunctionPolicy(lambda X: np.where(X["basket"] > 40, "ship", "none"))
     expected = [[1, 0], [0, 1], [0, 1]]
     assert_array_equal(action_probabilities(policy, logs), expected)

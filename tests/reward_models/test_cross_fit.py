@@ -181,19 +181,16 @@ def test_uncovered_rounds_are_counted_in_the_diagnostics():
 
 # -- the same rounds, wherever they turn up -----------------------------------------
 def test_rounds_are_recognised_in_other_objects():
-    logs = logs_of(propensity=np.full(N, 1 / 3)).with_columns(extra=X)
+    logs = logs_of(propensity=1 / 3).with_columns(extra=X)
     train, test = train_test_split(logs, random_state=0)
     source = fitted(Ridge(), train, 3)
-    q_hat = np.empty((N, 3))
+    q_hat = ActionRewardModel(Ridge()).fit(train).predict_logs(logs)
     q_hat[train.row_id.position] = predictions(source, train)
-    full = ActionRewardModel(Ridge()).fit(train)
-    q_hat[test.row_id.position] = full.predict_logs(test)
-    order = RNG.permutation(N)
     for other in (
         logs,
         train[::2],
         test,
-        logs[order],
+        logs[RNG.permutation(N)],
         train.replace(propensity=np.ones(len(train))),
         pickle.loads(pickle.dumps(train)),
         pickle.loads(pickle.dumps(logs[5:40])),
@@ -357,8 +354,7 @@ def test_weights_of_a_training_part_may_all_be_zero():
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.ModelErrorWarning")
 def test_the_mean_model_takes_no_context(monkeypatch):
-    logs, taken = logs_of(), []
-    take = BanditLogs.__getitem__
+    logs, taken, take = logs_of(), [], BanditLogs.__getitem__
 
     def watched(self, key):
         taken.append(key)

@@ -167,20 +167,20 @@ def test_fit_and_evaluate_give_the_values_of_memory(folder, frame):
 
 
 def test_files_of_fit_are_needed_for_new_ones_alone(frame, tmp_path):
-    roles = ROLES | {"actions": [0, 1, 2]}
+    roles, u = ROLES | {"actions": [0, 1, 2]}, UniformPolicy()
     parts = DirectMethod().fit(scan_logs(write(frame, tmp_path), **roles), Ridge())
     one_file = scan_logs(tmp_path / "1.parquet", **roles)
-    expected = parts.score(UniformPolicy(), one_file)
+    expected = parts.score(u, one_file)
     (tmp_path / "0.parquet").rename(tmp_path / "gone")
-    assert parts.score(UniformPolicy(), one_file) == expected  # out of fold
+    assert parts.score(u, one_file) == expected  # out of fold
     (tmp_path / "1.parquet").rename(tmp_path / "new.parquet")
     new = scan_logs(tmp_path / "new.parquet", **roles)
     with pytest.raises(FileNotFoundError, match=r"0\.parquet, row group 0") as told:
-        parts.score(UniformPolicy(), new)
+        parts.score(u, new)
     assert "is fitted to the files of fit" in told.value.__notes__[0]
     fewer = scan_logs(tmp_path / "new.parquet", **roles | {"context": ["x"]})
     with pytest.raises(ValueError, match="have 1 features, those of fit had 2"):
-        parts.score(UniformPolicy(), fewer)
+        parts.score(u, fewer)
 
 
 def test_new_files_are_predicted_by_the_model_of_all_rounds(folder, frame, tmp_path):
@@ -312,18 +312,15 @@ def test_sizes_of_the_sample(folder):
             value_of(lazy, DoublyRobust(), Ridge(), n_sample=n_sample)
 
 
-@pytest.mark.parametrize(
-    ("model", "n_sample", "facts"),
-    [
+def test_which_rounds_a_model_is_fitted_to(folder):
+    lazy = scan_logs(folder, **ROLES)
+    for model, n_sample, facts in (
         (Ridge(), "auto", (N, "all rounds")),
         (Ridge(), 60, (60, "a random sample")),
         (SGD(random_state=0), 60, (60, "a random sample")),
         (SGD(random_state=0), None, (N, "all rounds, by partial_fit")),
-    ],
-)
-def test_which_rounds_a_model_is_fitted_to(folder, model, n_sample, facts):
-    lazy = scan_logs(folder, **ROLES)
-    assert told(value_of(lazy, DoublyRobust(), model, n_sample=n_sample)) == facts
+    ):
+        assert told(value_of(lazy, DoublyRobust(), model, n_sample=n_sample)) == facts
 
 
 def test_models_learn_from_the_partitions_in_their_order(folder, frame):
@@ -388,6 +385,9 @@ def test_a_model_without_weights_warns_once(folder):
     with pytest.warns(ModelErrorWarning, match="ignores the weights") as caught:
         value_of(lazy, DoublyRobust(), model, n_sample=None)
     assert len([one for one in caught if "ignores" in str(one.message)]) == 1
+    nothing = lazy.filter(lambda f: f["x"] > 1e9)
+    with pytest.raises(ValueError, match="there is no round in LazyLogs"):
+        value_of(nothing, DoublyRobust())
 
 
 @every_model
@@ -406,12 +406,6 @@ def test_few_groups(frame, tmp_path, model):
         logs = in_memory(frame.assign(user=user), group="user")
         found = value_of(lazy, DirectMethod(), model)
         agree(found, value_of(logs, DirectMethod(), model, 2))
-
-
-def test_logs_without_rounds_are_refused(folder):
-    lazy = scan_logs(folder, **ROLES).filter(lambda f: f["x"] > 1e9)
-    with pytest.raises(ValueError, match="there is no round in LazyLogs"):
-        value_of(lazy, DoublyRobust())
 
 
 def refuse(X):
