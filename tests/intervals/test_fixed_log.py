@@ -46,15 +46,9 @@ def test_intervals(method, options, expected):
     found = value_of(IPS()).confidence_interval(method=method, **options)
     assert_allclose(found, expected, rtol=0, atol=6e-7)
     assert found.method == method
-
-
-@pytest.mark.parametrize("method", ["empirical_likelihood", "cressie_read"])
-def test_those_that_know_the_mean_weight_are_the_same_for_both(method):
-    ips, snips = (
-        value_of(evaluator).confidence_interval(method=method, max_weight=6)
-        for evaluator in (IPS(), SNIPS())
-    )
-    assert ips == snips
+    if options:  # what knows the mean weight is the same for both
+        snips = value_of(SNIPS()).confidence_interval(method=method, **options)
+        assert found == snips
 
 
 @pytest.mark.parametrize(
@@ -108,17 +102,16 @@ def test_paired_differences():
     assert_allclose(student, (gain.value - half, gain.value + half), atol=6e-7)
 
 
-@pytest.mark.parametrize(
-    ("successes", "expected"),
-    [(7, (0.153909, 0.592189)), (0, (0, 0.168433)), (20, (0.831567, 1))],
-)
-def test_shares(successes, expected):
+def test_shares():
     """Twenty rounds of the policy's action among forty of a uniform logger."""
-    action = np.repeat([0, 1], 20)
-    reward = (np.arange(40) < successes).astype(float)
-    logs = BanditLogs(
-        np.zeros((40, 1)), action, reward, np.full(40, 0.5), reward_range=(0, 1)
-    )
-    value = SNIPS().fit(logs).evaluate(ConstantPolicy(0))
-    found = value.confidence_interval(method="clopper_pearson")
-    assert_allclose(found, expected, rtol=0, atol=6e-7)
+    for successes, expected in (
+        (7, (0.153909, 0.592189)),
+        (0, (0, 0.168433)),
+        (20, (0.831567, 1)),
+    ):
+        reward = (np.arange(40) < successes).astype(float)
+        given = np.zeros((40, 1)), np.repeat([0, 1], 20), reward, 0.5
+        logs = BanditLogs(*given, reward_range=(0, 1))
+        value = SNIPS().fit(logs).evaluate(ConstantPolicy(0))
+        found = value.confidence_interval(method="clopper_pearson")
+        assert_allclose(found, expected, rtol=0, atol=6e-7)

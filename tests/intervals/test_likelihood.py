@@ -55,7 +55,10 @@ BAD_SIGNED = [
 ]
 
 
-@pytest.mark.parametrize("function", ALL)
+every_function = pytest.mark.parametrize("function", ALL)
+
+
+@every_function
 def test_bad_input(function):
     for wrong, message in BAD + BAD_SIGNED * (function in SIGNED):
         with pytest.raises(ValueError, match=message):
@@ -68,15 +71,7 @@ def test_bad_input(function):
             function(W3, R3, level=level, **KNOWN)
 
 
-@pytest.mark.parametrize("function", ALL)
-def test_what_is_given_stays_as_it_is(function):
-    w, r = W3.copy(), R3.copy()
-    function(w, r, **KNOWN)
-    np.testing.assert_array_equal(w, W3)
-    np.testing.assert_array_equal(r, R3)
-
-
-@pytest.mark.parametrize("function", ALL)
+@every_function
 def test_bounds_of_weights(function):
     r = np.array([0.0, 1, 1, 0, 1])
     # rounding of a weight at its bound is no fault
@@ -86,9 +81,12 @@ def test_bounds_of_weights(function):
         function([-1.0, 2.0, 1.0], R3, min_weight=-1, **KNOWN)
         # where one bound is one, all weights are
         one = np.ones(5)
-        assert function(one, r, max_weight=1, **UNIT) == function(
-            one, r, min_weight=1, max_weight=3, **UNIT
-        )
+        expected = function(one, r, min_weight=1, max_weight=3, **UNIT)
+        assert function(one, r, max_weight=1, **UNIT) == expected
+    # what is given stays as it is
+    w, r = W3.copy(), R3.copy()
+    function(w, r, **KNOWN)
+    np.testing.assert_array_equal([w, r], [W3, R3])
 
 
 @pytest.mark.parametrize("function", BOTH)
@@ -101,13 +99,10 @@ def test_units_of_the_rewards(function):
     assert moved == pytest.approx((3 * low + 7, 3 * high + 7), abs=1e-8)
     turned = function(w, -r, max_weight=9, reward_range=(-1, 0))
     assert turned == pytest.approx((-high, -low), abs=1e-8)
-
-
-@pytest.mark.parametrize("function", BOTH)
-def test_rounds_that_say_nothing(function):
+    # rounds that say nothing: no match at all, a single round
     bounds = {"max_weight": 3, "reward_range": (-1, 2)}
-    assert function(np.zeros(3), [0.0, 1, 1], **bounds) == (-1, 2)  # no match at all
-    assert function([2.0], [1.0], **bounds) == (-1, 2)  # a single round
+    assert function(np.zeros(3), [0.0, 1, 1], **bounds) == (-1, 2)
+    assert function([2.0], [1.0], **bounds) == (-1, 2)
 
 
 @pytest.mark.theory
@@ -263,18 +258,18 @@ def primal(sign, w, r, bounds, reward_range, level):
     return sign * found.fun
 
 
-def test_the_profile_at_both_ends_of_the_fixed_log():
-    for end in empirical_likelihood_interval(W, R, max_weight=6, **UNIT):
-        assert profile(end, W, R, (0, 6), (0, 1)) == pytest.approx(2.795724, abs=1e-6)
-    assert profile(0.5, W, R, (0, 6), (0, 1)) == pytest.approx(0.693396, abs=1e-6)
-
-
 # the tests' own solver steps over its bounds in scipy 1.10, and says so
 @pytest.mark.filterwarnings("ignore:Values in x were outside bounds")
 def test_dual_and_primal_agree_on_the_fixed_log():
     found = empirical_likelihood_interval(W, R, max_weight=6, **UNIT)
+    for end in found:
+        assert profile(end, W, R, (0, 6), (0, 1)) == pytest.approx(2.795724, abs=1e-6)
+    assert profile(0.5, W, R, (0, 6), (0, 1)) == pytest.approx(0.693396, abs=1e-6)
     others = [primal(s, W, R, (0, 6), (0, 1), 0.95) for s in (1, -1)]
     assert found == pytest.approx(others, abs=1e-6)
+
+
+# the tests' own solver steps over its bounds in scipy 1.10, and says so
 
 
 @pytest.mark.few_cases
@@ -322,34 +317,31 @@ def test_all_weights_one_is_the_interval_of_a_bounded_mean():
     assert value == pytest.approx(0.6)
 
 
-def test_no_match_at_all_is_valued_by_the_middle():
-    bounds = {"max_weight": 3, "reward_range": (-1, 2)}
-    value = empirical_likelihood_value(np.zeros(3), [0.0, 1.0, 1.0], **bounds)
-    assert value == pytest.approx(0.5)
-
-
 def test_no_event_has_an_upper_end():
     """100 of 200 rounds match, none is rewarded."""
     w, r = np.repeat([0.0, 2.0], 100), np.zeros(200)
     low, high = empirical_likelihood_interval(w, r, max_weight=2, **UNIT)
     assert low == 0
     assert high == pytest.approx(0.0193, abs=5e-5)
+    # no match at all is valued by the middle
+    bounds = {"max_weight": 3, "reward_range": (-1, 2)}
+    value = empirical_likelihood_value(np.zeros(3), [0.0, 1.0, 1.0], **bounds)
+    assert value == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("order", ["shuffled", "sorted"])
-def test_repeated_rounds_are_counted(order):
+def test_repeated_rounds_are_counted():
     """Rounds that occur often are one term: the same ends, in any order."""
     rng = np.random.default_rng(0)
     w = rng.choice([0.0, 0.5, 2.0], 3000)
     r = (rng.random(3000) < 0.1) * 1.0
-    plain = empirical_likelihood_interval(w, r, max_weight=3, **UNIT)
-    rows = np.lexsort((r, w)) if order == "sorted" else rng.permutation(3000)
-    found = empirical_likelihood_interval(w[rows], r[rows], max_weight=3, **UNIT)
-    assert found == pytest.approx(plain, abs=1e-9)
+
+    def ends(w, r, most=3):
+        return empirical_likelihood_interval(w, r, max_weight=most, **UNIT)
+
+    for rows in (np.lexsort((r, w)), rng.permutation(3000)):
+        assert ends(w[rows], r[rows]) == pytest.approx(ends(w, r), abs=1e-9)
     jittered = w * (1 + 1e-9 * rng.random(3000))  # no two rounds are alike
-    found = empirical_likelihood_interval(jittered, r, max_weight=3.1, **UNIT)
-    alike = empirical_likelihood_interval(w, r, max_weight=3.1, **UNIT)
-    assert found == pytest.approx(alike, abs=1e-7)
+    assert ends(jittered, r, 3.1) == pytest.approx(ends(w, r, 3.1), abs=1e-7)
 
 
 @pytest.mark.few_cases(1)

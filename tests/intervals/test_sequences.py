@@ -91,16 +91,14 @@ def capital(y, mean, offset=0.0):
     return SHARES @ np.cumprod(factors, axis=1)
 
 
-def test_limits_are_where_the_capital_is_reached():
+def test_limits_are_where_the_capital_is_reached(rounds):
     y = np.random.default_rng(0).exponential(size=80)
     limits, _ = betting_sequence(y, np.ones(80), **UNIT)
     for t in (20, 50, 80):
         low = limits[t - 1]
         assert 0 < low < y[:t].mean()
         assert capital(y[:t], low)[-1] == pytest.approx(40)
-
-
-def test_a_largest_weight_takes_half_the_capital(rounds):
+    # a largest weight takes half the capital
     w, r = rounds
     [low], [high] = betting_sequence(w, r, **UNIT, max_weight=4, after=END)
     half = capital(w * r, low)[-1] / 2
@@ -221,10 +219,9 @@ def test_a_round_adds_nothing_to_the_expected_capital():
 
 
 @pytest.mark.theory
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("draw", [logged_rounds, learning_rounds])
-def test_empirical_bernstein_holds_at_every_round_of_ten_thousand(seed, draw):
-    w, r = draw(np.random.default_rng(seed), 300, 10_000)
+def test_empirical_bernstein_holds_at_every_round_of_ten_thousand(draw):
+    w, r = draw(np.random.default_rng(0), 300, 10_000)
     truth = W1.value if draw is logged_rounds else 0.4
     low, high = np.transpose(
         [
@@ -240,7 +237,10 @@ def test_empirical_bernstein_holds_at_every_round_of_ten_thousand(seed, draw):
 # What both have in common
 
 
-@pytest.mark.parametrize("method", METHODS)
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+@every_method
 def test_rewards_on_another_scale_and_costs(method, rounds):
     w, r = rounds
     low, high = METHODS[method](w, r, **UNIT, after=END)
@@ -248,60 +248,40 @@ def test_rewards_on_another_scale_and_costs(method, rounds):
     np.testing.assert_allclose(moved, (4 * low - 1, 4 * high - 1))
     costs = METHODS[method](w, 1 - r, **UNIT, after=END)
     np.testing.assert_allclose(costs, (1 - high, 1 - low))
-
-
-def gain_logs(action, reward):
-    """Rounds of a fair choice of two actions."""
-    n = len(action)
-    return BanditLogs(
-        np.zeros((n, 1)), action, reward, np.full(n, 0.5), reward_range=(0, 1)
-    )
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_gains_of_costs_mirror_those_of_rewards(method):
+    # gains of a fair choice of two actions mirror those of costs
     rng = np.random.default_rng(0)
     action = rng.integers(2, size=2000)
     reward = (rng.random(2000) < 0.3 + 0.4 * action) * 1.0
-    make = {"method": method, "baseline": "logger"}
-    policy = np.tile([0.1, 0.9], (2000, 1))
-    low, high = (
-        ConfidenceSequence(**make).update(gain_logs(action, r), policy).interval_
-        for r in (reward, 1 - reward)
-    )
+    policy, gains = np.tile([0.1, 0.9], (2000, 1)), []
+    for one in (reward, 1 - reward):
+        logs = BanditLogs(np.zeros((2000, 1)), action, one, 0.5, **UNIT)
+        sequence = ConfidenceSequence(method=method, baseline="logger")
+        gains.append(sequence.update(logs, policy).interval_)
+    low, high = gains
     np.testing.assert_allclose(low, (-high[1], -high[0]))
     assert low[0] > 0
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_without_a_weight_nothing_is_known(method):
+@every_method
+def test_weights_that_average_too_much_or_little(method, rounds):
     found = METHODS[method](np.zeros(100), np.full(100, 3.0), reward_range=(2, 5))
-    np.testing.assert_array_equal(found[0], 2)
-    np.testing.assert_array_equal(found[1], 5)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_actions_that_are_never_logged_leave_the_limits_around_the_value(method):
-    """The policy takes one in two decisions where the logger never does."""
+    np.testing.assert_array_equal(found, np.repeat([[2], [5]], 100, axis=1))
+    # the policy takes one in two decisions where the logger never does: what is never
+    # logged may bring anything between 0 and 1
     r = np.tile([1.0, 0.0, 1.0, 1.0], 5000)
-    w = np.full(len(r), 0.5)
-    low, high = METHODS[method](w, r, **UNIT, after=[len(r)])
-    # what is never logged may bring anything between 0 and 1
+    low, high = METHODS[method](np.full(len(r), 0.5), r, **UNIT, after=[len(r)])
     assert low[0] < 0.5 * 0.75 and high[0] > 0.5 * 0.75 + 0.5
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_weights_that_average_too_much_leave_no_value(method, rounds):
+    # weights that average too much leave no value
     w, r = rounds
     low, high = METHODS[method](2 * w, r, **UNIT, after=[10, 2000])
     assert low[0] <= high[0]
     assert np.isnan([low[1], high[1]]).all()
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
+@every_method
+def test_bad_input(method, rounds):
+    given = dict(zip("wr", rounds, strict=True)) | UNIT
+    for wrong, message in (
         ({"level": 1.0}, "level must lie"),
         ({"after": [0]}, "after must lie between 1"),
         ({"after": [3, 2]}, "rising numbers of rounds"),
@@ -311,15 +291,9 @@ def test_weights_that_average_too_much_leave_no_value(method, rounds):
         ({"reward_range": None}, "reward_range must be a pair"),
         ({"w": [1.0, -0.1], "r": [0.0, 1.0]}, "w has 1 entries outside"),
         ({"w": [], "r": []}, "at least one round"),
-    ],
-)
-def test_bad_input(method, wrong, message, rounds):
-    given = dict(zip("wr", rounds, strict=True)) | UNIT
-    with pytest.raises((ValueError, TypeError), match=message):
-        METHODS[method](**given | wrong)
-
-
-def test_rho():
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            METHODS[method](**given | wrong)
     with pytest.raises(ValueError, match="rho must be"):
         empirical_bernstein_sequence([1.0], [1.0], **UNIT, rho=0)
 
@@ -336,58 +310,51 @@ def test_vectors_of_another_library():
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
+UNIFORM = np.full_like(W1.pi, 1 / 3)
+KEPT = np.linspace(1, 0.2, 4000)  # rewards that get rarer along the log
+AVERAGE_KEPT = np.cumsum(KEPT) / np.arange(1, 4001)
+
+
 @pytest.mark.theory
 @pytest.mark.parametrize("max_weight", [None, 4.0])
-@pytest.mark.parametrize("method", METHODS)
+@every_method
 def test_values_are_covered_at_all_times(method, max_weight):
-    """Of rewards that get rarer along the log; the average so far is covered."""
+    """The average so far is covered."""
     w, r = logged_rounds(np.random.default_rng(0), 200, 4000)
-    kept = np.linspace(1, 0.2, 4000)
-    r = r * (np.random.default_rng(1).random(r.shape) < kept)
-    truth = W1.value * np.cumsum(kept) / np.arange(1, 4001)
+    r = r * (np.random.default_rng(1).random(r.shape) < KEPT)
     known = {"max_weight": max_weight} if method == "betting" else {}
     after, missed = np.arange(1, 4001, 9), []
+    now = (W1.value * AVERAGE_KEPT)[after - 1]
     for one in zip(w, r, strict=True):
         low, high = METHODS[method](*one, **UNIT, level=0.9, after=after, **known)
-        missed.append(((low > truth[after - 1]) | (high < truth[after - 1])).any())
+        missed.append(((low > now) | (high < now)).any())
     assert share_missed_at_most(missed, 0.1)
-
-
-UNIFORM = np.full_like(W1.pi, 1 / 3)
 
 
 @pytest.mark.theory
 @pytest.mark.parametrize("max_weight", [None, 4.0])
 @pytest.mark.filterwarnings("ignore:the value changed along the log")
 @pytest.mark.parametrize("baseline", ["logger", "uniform"])
-@pytest.mark.parametrize("method", METHODS)
+@every_method
 def test_gains_are_covered_at_all_times(method, baseline, max_weight):
-    """Of rewards that get rarer along the log; the average so far is covered."""
+    """The average so far is covered."""
     if baseline == "uniform" and max_weight is None:
         max_weight = 5.0  # a policy as the baseline needs one
     other = W1.mu if baseline == "logger" else UNIFORM
     rng, missed = np.random.default_rng(0), []
-    kept = np.linspace(1, 0.2, 4000)
     truth = W1.value - float(W1.p_context @ (other * W1.q).sum(axis=1))
-    truth = truth * np.cumsum(kept) / np.arange(1, 4001)
+    truth = truth * AVERAGE_KEPT
     for _ in range(200):
         x = rng.choice(len(W1.p_context), p=W1.p_context, size=4000)
         action = (rng.random((4000, 1)) > W1.mu[x].cumsum(1)).sum(1)
-        reward = (rng.random(4000) < W1.q[x, action] * kept).astype(float)
-        logs = BanditLogs(
-            np.zeros((4000, 1)),
-            action,
-            reward,
-            W1.mu[x, action],
-            actions=range(3),
-            reward_range=(0, 1),
-        ).with_columns(pi=W1.pi[x], uniform=UNIFORM[x])
-        sequence = ConfidenceSequence(
-            method, level=0.9, baseline=baseline, max_weight=max_weight, every=9
-        )
-        kept_ones = sequence.update(logs, "pi").intervals_
-        now = truth[kept_ones["n_rounds"] - 1]
-        missed.append(((kept_ones["low"] > now) | (kept_ones["high"] < now)).any())
+        reward = (rng.random(4000) < W1.q[x, action] * KEPT).astype(float)
+        given = np.zeros((4000, 1)), action, reward, W1.mu[x, action]
+        logs = BanditLogs(*given, actions=range(3), **UNIT)
+        logs = logs.with_columns(pi=W1.pi[x], uniform=UNIFORM[x])
+        how = {"level": 0.9, "baseline": baseline, "max_weight": max_weight, "every": 9}
+        found = ConfidenceSequence(method, **how).update(logs, "pi").intervals_
+        now = truth[found["n_rounds"] - 1]
+        missed.append(((found["low"] > now) | (found["high"] < now)).any())
     assert share_missed_at_most(missed, 0.1)
 
 
@@ -416,6 +383,9 @@ def test_terms_far_from_zero_keep_their_digits():
     ends = np.array(asymptotic_sequence(z, after=[2000]))
     far = np.array(asymptotic_sequence(z + 1e9, after=[2000])) - 1e9
     np.testing.assert_allclose(far, ends, atol=1e-5)
+    for start in (1, 0, 10.5, None):
+        with pytest.raises(ValueError, match="start must be a whole number"):
+            asymptotic_sequence([1.0, 2.0], start=start)
 
 
 def test_skewness_of_the_mean_warns():
@@ -433,16 +403,9 @@ def test_skewness_of_the_mean_warns():
     assert np.isnan(alike.warnings_[0].value)
 
 
-@pytest.mark.parametrize("start", [1, 0, 10.5, None])
-def test_a_start_that_is_none(start):
-    with pytest.raises(ValueError, match="start must be a whole number"):
-        asymptotic_sequence([1.0, 2.0], start=start)
-
-
 @pytest.mark.theory
-@pytest.mark.parametrize("seed", range(3))
-def test_limits_hold_at_every_round_after_the_start(seed):
-    w, r = logged_rounds(np.random.default_rng(seed), 400, 10_000)
+def test_limits_hold_at_every_round_after_the_start():
+    w, r = logged_rounds(np.random.default_rng(0), 400, 10_000)
     missed = []
     for z in w * r:
         low, high = asymptotic_sequence(z, 0.9, start=1000)

@@ -42,36 +42,39 @@ class NoClassifier(BaseEstimator):
 
 
 POLICIES = [IPSPolicy(), DRPolicy(cv=3), RewardModelPolicy(Ridge())]
-every_policy = pytest.mark.parametrize(
-    "policy", POLICIES, ids=lambda policy: type(policy).__name__
-)
+
+
+def by_class(policies):
+    return pytest.mark.parametrize("policy", policies, ids=lambda p: type(p).__name__)
+
+
+every_policy = by_class(POLICIES)
 WEIGHTED = [*POLICIES[:2], RewardModelPolicy(Ridge(), weight="inverse_propensity")]
 
 
 # -- logs -----------------------------------------------------------------------------
-@every_policy
-@pytest.mark.parametrize("logs", [X, None, [LOGS, LOGS], X.tolist()], ids=type)
-def test_what_are_no_logs(policy, logs):
-    name = type(policy).__name__
-    with pytest.raises(
-        TypeError, match=rf"{name} learns from BanditLogs, got.*search\.fit.*fit\(X"
-    ):
-        clone(policy).fit(logs)
 
 
 @every_policy
-def test_labels_beside_the_logs_and_no_rounds(policy):
-    name = type(policy).__name__
+def test_what_are_no_logs(policy):
+    name, labels = type(policy).__name__, LOGS.action
+    no_logs = rf"{name} learns from BanditLogs, got.*search\.fit.*fit\(X"
     for given, error, message in (
-        ((X, LOGS.action), TypeError, r"use ClassifierPolicy\(\).fit\(X, y\)"),
-        ((LOGS, LOGS.action[1:]), ValueError, "takes no y beside logs, which hold"),
+        *(
+            ((logs,), TypeError, no_logs)
+            for logs in (X, None, [LOGS, LOGS], X.tolist())
+        ),
+        ((X, labels), TypeError, r"use ClassifierPolicy\(\).fit\(X, y\)"),
+        ((LOGS, labels[1:]), ValueError, "takes no y beside logs, which hold"),
         ((LOGS[:0],), ValueError, f"the logs are empty: {name} needs at least"),
     ):
         with pytest.raises(error, match=message):
             clone(policy).fit(*given)
+    with pytest.raises(TypeError, match="Put feature transformers inside"):
+        make_pipeline(StandardScaler(), clone(policy)).fit(LOGS)
 
 
-@pytest.mark.parametrize("policy", WEIGHTED, ids=lambda policy: type(policy).__name__)
+@by_class(WEIGHTED)
 def test_no_propensities(policy):
     name = type(policy).__name__
     match = f"{name} needs the propensities of .* estimate them with PropensityEstimat"
@@ -79,27 +82,14 @@ def test_no_propensities(policy):
         clone(policy).fit(UNKNOWN)
 
 
-@every_policy
-def test_scaling_in_front(policy):
-    with pytest.raises(TypeError, match="Put feature transformers inside"):
-        make_pipeline(StandardScaler(), clone(policy)).fit(LOGS)
-
-
 # -- acting and scoring ---------------------------------------------------------------
 FITTED = [clone(policy).fit(LOGS) for policy in POLICIES]
-every_fitted = pytest.mark.parametrize(
-    "policy", FITTED, ids=lambda policy: type(policy).__name__
-)
 
 
-@every_fitted
-def test_logs_in_place_of_contexts(policy):
+@by_class(FITTED)
+def test_other_uses(policy):
     for call in (policy.predict, policy.predict_proba):
         assert_array_equal(call(LOGS), call(LOGS.context))
-
-
-@every_fitted
-def test_other_uses(policy):
     for unfit_or_not in (clone(policy), policy):
         with pytest.raises(TypeError, match=r"scoring=PolicyScorer\(evaluator\)"):
             unfit_or_not.score(LOGS)
@@ -114,48 +104,47 @@ def test_other_uses(policy):
 
 
 def test_a_learned_policy_is_no_reward_model():
-    policy = IPSPolicy().fit(LOGS)
-    with pytest.raises(TypeError, match="reward_model is the policy IPSPolicy"):
-        DoublyRobust().fit(LOGS, policy)
-    with pytest.raises(TypeError, match="reward_model is the policy IPSPolicy"):
-        DRPolicy(reward_model=IPSPolicy()).fit(LOGS)
+    for learn in (
+        lambda: DoublyRobust().fit(LOGS, IPSPolicy().fit(LOGS)),
+        lambda: DRPolicy(reward_model=IPSPolicy()).fit(LOGS),
+    ):
+        with pytest.raises(TypeError, match="reward_model is the policy IPSPolicy"):
+            learn()
 
 
 # -- parameters -----------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "policy",
-    [
-        *(
-            clone(policy).set_params(**parameter)
-            for policy in POLICIES
-            for parameter in (
-                {"epsilon": 1.5},
-                {"epsilon": -0.1},
-                {"epsilon": "a"},
-                {"temperature": 0},
-                {"temperature": INF},
-            )
-        ),
-        *(type(policy)(classifier=3) for policy in POLICIES[:2]),
-        IPSPolicy(baseline="average"),
-        IPSPolicy(baseline=NAN),
-        IPSPolicy(baseline=INF),
-        IPSPolicy(baseline=None),
-        IPSPolicy(shrinkage=0),
-        IPSPolicy(shrinkage=-1.0),
-        DRPolicy(shrinkage=-1.0),
-        DRPolicy(shrinkage="none"),
-        RewardModelPolicy(None),
-        RewardModelPolicy(3),
-        RewardModelPolicy(Ridge(), weight="propensity"),
-        RewardModelPolicy(Ridge(), weight=None),
-    ],
-    ids=lambda policy: repr(policy),
-)
-def test_bad_parameters(policy):
-    name = type(policy).__name__
-    with pytest.raises(ValueError, match=f"The '[a-z_]*' parameter of {name} must be"):
-        policy.fit(LOGS)
+BAD_OF_ALL = {"epsilon": (1.5, -0.1, "a"), "temperature": (0, INF)}
+BAD_OF_ONE = [
+    IPSPolicy(classifier=3),
+    DRPolicy(classifier=3),
+    *(IPSPolicy(baseline=bad) for bad in ("average", NAN, INF, None)),
+    *(IPSPolicy(shrinkage=bad) for bad in (0, -1.0)),
+    *(DRPolicy(shrinkage=bad) for bad in (-1.0, "none")),
+    *(RewardModelPolicy(bad) for bad in (None, 3)),
+    *(RewardModelPolicy(Ridge(), weight=bad) for bad in ("propensity", None)),
+]
+
+
+def test_bad_parameters():
+    bad = [
+        clone(policy).set_params(**{name: value})
+        for policy in POLICIES
+        for name, values in BAD_OF_ALL.items()
+        for value in values
+    ]
+    for policy in bad + BAD_OF_ONE:
+        match = f"The '[a-z_]*' parameter of {type(policy).__name__} must be"
+        with pytest.raises(ValueError, match=match):
+            policy.fit(LOGS)
+
+
+FROZEN, LOGISTIC = FrozenEstimator(Ridge()), LogisticRegression()
+OF_ACTIONS = ActionRewardModel(Ridge(), encoding="action_context")
+PREFIT = "'prefit' needs a fitted reward_model"
+NO_MODEL = "reward_model is the policy ClassifierPolicy, but a model of the rewards"
+AROUND = "FrozenEstimator around a fitted model.* Pass the model itself"
+
+NOT_BINARY = "rewards only if they are 0 or 1, got "
 
 
 @pytest.mark.parametrize(
@@ -168,35 +157,16 @@ def test_bad_parameters(policy):
         (DRPolicy(reward_model=NAN), ValueError, "must be a finite number, got nan"),
         (DRPolicy(reward_model=Ridge), TypeError, "the class Ridge; make an instance"),
         (DRPolicy(cv=1), ValueError, "'cv' parameter of DRPolicy must be an int"),
-        (DRPolicy(cv="prefit"), ValueError, "'prefit' needs a fitted reward_model"),
-        (
-            DRPolicy(reward_model=LogisticRegression()),
-            ValueError,
-            "rewards only if they are 0 or 1, got 0.75 at row 0",  # of a training part
-        ),
+        (DRPolicy(cv="prefit"), ValueError, PREFIT),
+        # of a training part
+        (DRPolicy(reward_model=LOGISTIC), ValueError, NOT_BINARY + "0.75 at row 0"),
         (RewardModelPolicy(Ridge), TypeError, "the class Ridge; make an instance"),
         (RewardModelPolicy(UniformPolicy()), TypeError, "is the policy UniformPolicy"),
-        (
-            RewardModelPolicy(ClassifierPolicy()),
-            TypeError,
-            "reward_model is the policy ClassifierPolicy, but a model of the rewards",
-        ),
-        (
-            RewardModelPolicy(FrozenEstimator(Ridge())),
-            TypeError,
-            "FrozenEstimator around a fitted model.* Pass the model itself",
-        ),
+        (RewardModelPolicy(ClassifierPolicy()), TypeError, NO_MODEL),
+        (RewardModelPolicy(FROZEN), TypeError, AROUND),
         (RewardModelPolicy(LinearSVC()), TypeError, "LinearSVC has no predict_proba"),
-        (
-            RewardModelPolicy(LogisticRegression()),
-            ValueError,
-            "rewards only if they are 0 or 1, got 0.25",
-        ),
-        (
-            RewardModelPolicy(ActionRewardModel(Ridge(), encoding="action_context")),
-            ValueError,
-            "needs logs with action_context",
-        ),
+        (RewardModelPolicy(LOGISTIC), ValueError, NOT_BINARY + "0.25"),
+        (RewardModelPolicy(OF_ACTIONS), ValueError, "needs logs with action_context"),
     ],
     ids=lambda value: repr(value)[:60],
 )
@@ -205,29 +175,30 @@ def test_wrong_things_inside(policy, error, match):
         policy.fit(LOGS)
 
 
-@pytest.mark.parametrize("policy", [DRPolicy(), SoftmaxPolicy()], ids=repr)
-def test_predicted_rewards_that_are_not_finite(policy):
+def test_predicted_rewards_that_are_not_finite():
     q_hat = np.zeros((N, 3))
     q_hat[4, 1] = NAN
-    policy = clone(policy).set_params(reward_model=q_hat)
-    with pytest.raises(
-        ValueError, match="reward_model must be finite, got nan at row 4"
-    ):
-        policy.fit(LOGS)
+    for policy in (DRPolicy(), SoftmaxPolicy()):
+        match = "reward_model must be finite, got nan at row 4"
+        with pytest.raises(ValueError, match=match):
+            policy.set_params(reward_model=q_hat).fit(LOGS)
 
 
-@pytest.mark.parametrize("policy", [*POLICIES, SoftmaxPolicy()], ids=repr)
-def test_rounds_without_weight(policy):
+def test_rounds_without_weight():
     logs = LOGS.replace(sample_weight=np.r_[np.zeros(6), np.ones(6)])[:6]
-    with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
-        clone(policy).fit(logs)
+    for policy in (*POLICIES, SoftmaxPolicy()):
+        with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
+            clone(policy).fit(logs)
 
 
-@pytest.mark.parametrize("policy", POLICIES[:2], ids=lambda policy: repr(policy))
-def test_a_temperature_needs_probabilities(policy):
-    policy = clone(policy).set_params(classifier=LinearSVC(), temperature=1.0)
-    with pytest.raises(ValueError, match=r"needs predict_proba.* Use temperature=None"):
-        policy.fit(LOGS).predict_proba(X)  # or in fit, where it compares what it does
+def test_a_temperature_needs_probabilities():
+    for policy in POLICIES[:2]:
+        policy = clone(policy).set_params(classifier=LinearSVC(), temperature=1.0)
+        match = r"needs predict_proba.* Use temperature=None"
+        with pytest.raises(ValueError, match=match):
+            policy.fit(LOGS).predict_proba(
+                X
+            )  # or in fit, where it compares what it does
 
 
 @every_policy

@@ -41,27 +41,26 @@ def one_each(logs):
     return np.concatenate([imputed(logs[[i]]).mean() for i in range(len(logs))])
 
 
+PAIRS = EmpiricalSlatePolicy([[0, 1], [1, 0]])
 LOGGERS = {
-    "uniform": UniformSlatePolicy(2),
-    "uniform, all shown": UniformSlatePolicy(4),
-    "plackett-luce": PlackettLuceSlatePolicy([4.0, 1.0, 2.0, 1.0], 2),
-    "equal weights": PlackettLuceSlatePolicy(np.ones(4), 3),
-    "product": ProductSlatePolicy([[0.1, 0.2, 0.3, 0.4], [0.4, 0.0, 0.5, 0.1]]),
-    "mixture": MixtureSlatePolicy(
-        [UniformSlatePolicy(2), EmpiricalSlatePolicy([[0, 1], [1, 0]])], [0.3, 0.7]
-    ),
-    "given slates": EmpiricalSlatePolicy([[0, 1], [1, 2], [2, 3], [3, -1]]),
+    "uniform": (2, UniformSlatePolicy(2)),
+    "uniform, all shown": (4, UniformSlatePolicy(4)),
+    "plackett-luce": (2, PlackettLuceSlatePolicy([4.0, 1.0, 2.0, 1.0], 2)),
+    "equal weights": (3, PlackettLuceSlatePolicy(np.ones(4), 3)),
+    "product": (2, ProductSlatePolicy([[0.1, 0.2, 0.3, 0.4], [0.4, 0.0, 0.5, 0.1]])),
+    "mixture": (2, MixtureSlatePolicy([UniformSlatePolicy(2), PAIRS], [0.3, 0.7])),
+    "given slates": (2, EmpiricalSlatePolicy([[0, 1], [1, 2], [2, 3], [3, -1]])),
 }
 
 
-N_SLOTS = dict(zip(LOGGERS, (2, 4, 2, 3, 2, 2, 2), strict=True))
+def close(found, expected, atol=1e-12):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("name", LOGGERS)
 def test_slates_have_their_values_in_expectation(name, global_random_seed):
     """Sum over all slates s of mu(s) V(s) Gamma^+ 1_s tells every slate's value."""
-    logger = LOGGERS[name]
-    n_slots = N_SLOTS[name]
+    n_slots, logger = LOGGERS[name]
     phi = np.random.RandomState(global_random_seed).normal(size=(n_slots, 4))
     slates, proba = enumerated_distribution(logger, rounds(1, n_slots, 4))
     slates, proba = slates[proba[0] > 0], proba[0, proba[0] > 0]
@@ -69,16 +68,13 @@ def test_slates_have_their_values_in_expectation(name, global_random_seed):
     value = np.einsum("sja,ja->s", indicator, phi)
     logs = logs_of(slates, value, 4, logger)
     found = np.einsum("s,sja->ja", proba, one_each(logs))
-    np.testing.assert_allclose(
-        np.einsum("sja,ja->s", indicator, found), value, rtol=0, atol=1e-12
-    )
+    close(np.einsum("sja,ja->s", indicator, found), value)
 
 
 @pytest.mark.few_cases(3)
 @pytest.mark.parametrize("name", LOGGERS)
 def test_equals_the_pseudoinverse_of_enumerated_moments(name, global_random_seed):
-    logger = LOGGERS[name]
-    n_slots = N_SLOTS[name]
+    n_slots, logger = LOGGERS[name]
     empty = rounds(30, n_slots, 4)
     reward = np.random.RandomState(global_random_seed).normal(size=30)
     slates = logger.sample(empty, global_random_seed)
@@ -86,12 +82,9 @@ def test_equals_the_pseudoinverse_of_enumerated_moments(name, global_random_seed
     indicator = (slates[:, :, None] == np.arange(4)).reshape(30, -1)
     expected = reward[:, None] * (indicator @ np.linalg.pinv(gamma, 1e-10))
     logs = logs_of(slates, reward, 4, logger)
-    np.testing.assert_allclose(
-        one_each(logs).reshape(30, -1), expected, atol=1e-12, rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        imputed(logs).mean()[0].ravel(), expected.mean(axis=0), rtol=0, atol=1e-12
-    )
+    found = one_each(logs).reshape(30, -1)
+    np.testing.assert_allclose(found, expected, atol=1e-12, rtol=1e-12)
+    close(imputed(logs).mean()[0].ravel(), expected.mean(axis=0))
 
 
 @pytest.mark.few_cases(2)
@@ -104,12 +97,8 @@ def test_closed_form_of_uniform_rankings(n_slots, m, global_random_seed):
     reward = rng.normal(size=20)
     weights = PlackettLuceSlatePolicy(np.ones(m), n_slots)
     assert weights.closed_form(rounds(1, n_slots, m)) is None
-    np.testing.assert_allclose(
-        one_each(logs_of(slates, reward, m, uniform)),
-        one_each(logs_of(slates, reward, m, weights)),
-        rtol=0,
-        atol=1e-12,
-    )
+    one, other = (one_each(logs_of(slates, reward, m, p)) for p in (uniform, weights))
+    close(one, other)
 
 
 def test_candidates_that_vary(global_random_seed):
@@ -127,19 +116,13 @@ def test_candidates_that_vary(global_random_seed):
         queries = zip(rewards.offered, rewards.mean(), rewards.counts, strict=True)
         for offered, mean, count in queries:
             m = offered[0].sum()
-            same = n_candidates == m
+            same, shown = n_candidates == m, min(m, 3)
             assert count == same.sum()
-            few = SlateLogs(
-                np.zeros((same.sum(), 1)),
-                slates[same][:, : min(m, 3)],
-                logs.reward[same],
-                n_candidates=m,
-                item_features=np.eye(m),
-                logging_policy=UniformSlatePolicy(min(m, 3)),
-            )
+            uniform = UniformSlatePolicy(shown)
+            few = logs_of(slates[same][:, :shown], logs.reward[same], m, uniform)
             expected = np.zeros((3, 5))
-            expected[: min(m, 3), :m] = imputed(few).mean()[0]
-            np.testing.assert_allclose(mean, expected, rtol=0, atol=1e-12)
+            expected[:shown, :m] = imputed(few).mean()[0]
+            close(mean, expected)
 
 
 def test_streaming_is_the_batch(global_random_seed):
@@ -149,37 +132,22 @@ def test_streaming_is_the_batch(global_random_seed):
     query = rng.randint(7, size=500)
     logger = PlackettLuceSlatePolicy(lambda logs: logs.context, 3)
     context = rng.randint(1, 4, size=(7, 4))[query].astype(float)
-    blank = rounds(500, 3, 4).replace()
-    slates = PlackettLuceSlatePolicy(context, 3).sample(blank, rng)
-    logs = SlateLogs(
-        context,
-        slates,
-        rng.normal(size=500),
-        n_candidates=4,
-        item_id=item_id[query],
-        item_features=rng.normal(size=(5, 2)),
-        logging_policy=logger,
-    )
+    slates = PlackettLuceSlatePolicy(context, 3).sample(rounds(500, 3, 4), rng)
+    given, features = (context, slates, rng.normal(size=500)), rng.normal(size=(5, 2))
+    fields = {"n_candidates": 4, "logging_policy": logger}
+    logs = SlateLogs(*given, item_id=item_id[query], item_features=features, **fields)
     batch, parts = imputed(logs), imputed(logs[:3], logs[3:200], logs[200:])
     assert len(batch.counts) == len(parts.counts) == 7
     assert batch.n_rounds == parts.n_rounds == 500
-    key = [tuple(f.ravel()) for f in batch.features]
-    other = [tuple(f.ravel()) for f in parts.features]
-    same = [other.index(k) for k in key]
+    key = [f.tolist() for f in batch.features]
+    same = [parts.features.tolist().index(k) for k in key]
     np.testing.assert_array_equal(batch.counts, parts.counts[same])
-    np.testing.assert_allclose(batch.mean(), parts.mean()[same], rtol=0, atol=1e-12)
+    close(batch.mean(), parts.mean()[same])
     # the same features round by round are the same queries
-    each = SlateLogs(
-        context,
-        slates,
-        logs.reward,
-        n_candidates=4,
-        item_features=logs.item_features[item_id[query]],
-        logging_policy=logger,
-    )
+    each = SlateLogs(*given, item_features=features[item_id[query]], **fields)
     each = imputed(each)
-    same = [[tuple(f.ravel()) for f in each.features].index(k) for k in key]
-    np.testing.assert_allclose(batch.mean(), each.mean()[same], rtol=0, atol=1e-12)
+    same = [each.features.tolist().index(k) for k in key]
+    close(batch.mean(), each.mean()[same])
 
 
 SEVERAL_DISTRIBUTIONS = {
@@ -212,9 +180,9 @@ def test_distributions_may_differ_within_a_query(weights, n_slots, global_random
         for reward, matrix, shown in zip(logs.reward, gamma, indicator, strict=True)
     ]
     expected = np.mean(each, axis=0).reshape(n_slots, 3)
-    np.testing.assert_allclose(rewards.mean()[0], expected, rtol=0, atol=1e-12)
+    close(rewards.mean()[0], expected)
     streamed = imputed(logs[:1], logs[1:20], logs[20:])
-    np.testing.assert_allclose(streamed.mean()[0], expected, rtol=0, atol=1e-12)
+    close(streamed.mean()[0], expected)
 
 
 def test_a_query_whose_weights_are_in_another_order_is_learned_without_bias():
@@ -227,10 +195,10 @@ def test_a_query_whose_weights_are_in_another_order_is_learned_without_bias():
     logs = logs_of(np.tile(slates, (2, 1)), np.tile(value, 2), 3, logger)
     logs = logs.with_columns(weight=np.repeat(weights, 6, axis=0))
     times = 30 * logger.slate_proba(logs)
-    np.testing.assert_allclose(times, times.round(), rtol=0, atol=1e-12)
+    close(times, times.round())
     logs = logs[np.repeat(np.arange(12), times.round().astype(int))]
     found = imputed(logs).mean()[0, [0, 1], slates].sum(axis=1)
-    np.testing.assert_allclose(found, value, rtol=0, atol=1e-13)
+    close(found, value, atol=1e-13)
 
 
 def test_rounds_with_distributions_of_their_own_take_the_smallest_norm():
@@ -246,28 +214,18 @@ def test_rounds_with_distributions_of_their_own_take_the_smallest_norm():
     shown = (np.array(slates)[:, :, None] == np.arange(2)).astype(float)
     expected = shown / (2 * proba)[:, None, None]  # by hand: two slates, apart
     order = [features[:, 0, 0].tolist().index(f) for f in rewards.features[:, 0, 0]]
-    np.testing.assert_allclose(rewards.mean(), expected[order], rtol=0, atol=1e-13)
+    close(rewards.mean(), expected[order], atol=1e-13)
 
 
 @pytest.mark.thorough
 def test_a_million_pages_take_little_memory():
     rng = np.random.RandomState(0)
-    uniform = UniformSlatePolicy(5)
-    item_id = np.arange(250).reshape(25, 10)
-    rewards = ImputedRewards("a test")
-    features = rng.normal(size=(250, 3))
-    query = rng.randint(25, size=100_000)
-    slates = uniform.sample(rounds(100_000, 5, 10), rng)
-    logs = SlateLogs(
-        np.zeros((100_000, 1)),
-        slates,
-        rng.normal(size=100_000),
-        item_id=item_id[query],
-        item_features=features,
-        logging_policy=uniform,
-        n_candidates=10,
-    )
-    rewards.add(logs)
+    n, uniform = 100_000, UniformSlatePolicy(5)
+    slates = uniform.sample(rounds(n, 5, 10), rng)
+    item_id = np.arange(250).reshape(25, 10)[rng.randint(25, size=n)]
+    fields = {"item_id": item_id, "item_features": rng.normal(size=(250, 3))}
+    logs = logs_of(slates, rng.normal(size=n), 10, uniform, **fields)
+    rewards = imputed(logs)
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     for _ in range(9):
@@ -293,19 +251,27 @@ class SampleOnly:
 
 def test_bad_input():
     uniform = UniformSlatePolicy(2)
-    good = logs_of([[0, 1], [1, 2]], [1.0, 0.0], 3, uniform)
+
+    def logs(shown, m=3, **fields):
+        return logs_of(shown, [1.0, 0.0][: len(shown)], m, uniform, **fields)
+
+    good = logs([[0, 1], [1, 2]])
+    unknown, foreign = (good.replace(logging_policy=p) for p in (None, SampleOnly()))
     assert not isinstance(SampleOnly(), BaseSlatePolicy)
-    with pytest.raises(ValueError, match="a test needs the policy that chose"):
-        imputed(good.replace(logging_policy=None))
-    with pytest.raises(TypeError, match="SampleOnly does not give the probabilities"):
-        imputed(good.replace(logging_policy=SampleOnly()))
-    with pytest.raises(ValueError, match="features of candidates"):
-        imputed(logs_of([[0, 1]], [1.0], 3, uniform, item_features=None))
-    repeated = logs_of([[0, 1], [2, 2]], [1.0, 0.0], 3, uniform)
-    with pytest.raises(ValueError, match=r"slate \[2, 2\] at row 1"):
-        imputed(repeated)
-    with pytest.raises(ValueError, match=r"same numbers .* got \(2, 4\) after \(2, 3"):
-        imputed(good, logs_of([[0, 1]], [1.0], 4, uniform))
+    probabilities = "SampleOnly does not give the probabilities"
+    for batches, error, message in (
+        ([unknown], ValueError, "a test needs the policy that chose"),
+        ([foreign], TypeError, probabilities),
+        ([logs([[0, 1]], item_features=None)], ValueError, "features of candidates"),
+        ([logs([[0, 1], [2, 2]])], ValueError, r"slate \[2, 2\] at row 1"),
+        (
+            [good, logs([[0, 1]], 4)],
+            ValueError,
+            r"same numbers .* \(2, 4\) after \(2, 3",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            imputed(*batches)
 
 
 def test_rounds_weigh_as_their_column_says():

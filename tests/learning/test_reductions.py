@@ -43,6 +43,9 @@ def examples(policy, logs, monkeypatch):
     return ByHeart.fits[0]
 
 
+OFFERED = np.array([[1, 1, 0], [0, 1, 1], [0, 1, 1]], dtype=bool)
+
+
 @pytest.mark.parametrize(
     ("shrinkage", "fields", "expected"),
     [
@@ -53,17 +56,12 @@ def examples(policy, logs, monkeypatch):
         (4, {}, [(0, "a", 2), (1, "a", 1.6), (1, "c", 1.6)]),
         (
             None,
-            {
-                "available": [[1, 1, 0], [0, 1, 1], [0, 1, 1]],
-                "sample_weight": [1.0, 0.5, 1.5],
-            },
+            {"available": OFFERED, "sample_weight": [1.0, 0.5, 1.5]},
             [(0, "a", 4), (1, "c", 4)],
         ),
     ],
 )
 def test_examples_by_hand(shrinkage, fields, expected, monkeypatch):
-    if fields:
-        fields = fields | {"available": np.array(fields["available"], dtype=bool)}
     policy = IPSPolicy(baseline=1.0, shrinkage=shrinkage)
     found = examples(policy, THREE_ROUNDS.replace(**fields), monkeypatch)
     assert [one[:2] for one in found] == [one[:2] for one in expected]
@@ -79,15 +77,9 @@ def test_weighted_accuracy_is_the_estimated_value_up_to_a_constant(
     action = np.where(offered, rng.random_sample((50, 4)), -1).argmax(axis=1)
     reward, p = rng.normal(size=50), rng.uniform(0.1, 1, size=50)
     keep = rng.random_sample(50)
-    logs = BanditLogs(
-        np.arange(50.0)[:, None],
-        action,
-        reward,
-        p,
-        actions=range(4),
-        available=offered,
-        sample_weight=keep / keep.mean(),
-    )
+    fields = {"available": offered, "sample_weight": keep / keep.mean()}
+    given = np.arange(50.0)[:, None], action, reward, p
+    logs = BanditLogs(*given, actions=range(4), **fields)
     fit = examples(IPSPolicy(baseline=0.3), logs, monkeypatch)
     rows, codes, weight = (np.array(column) for column in zip(*fit, strict=True))
     difference = []
@@ -122,21 +114,19 @@ def test_a_perfect_classifier_gives_the_best_policy(global_random_seed, offers):
 
 
 def test_the_only_logged_action_is_taken():
+    given = np.zeros((3, 1)), ["b"] * 3, [1.0, 2, 3]
     for policy in (IPSPolicy(epsilon=0.2), DRPolicy(epsilon=0.2, temperature=1.0)):
-        logs = BanditLogs(np.zeros((3, 1)), ["b"] * 3, [1.0, 2, 3], [1.0] * 3)
-        assert_allclose(policy.fit(logs).predict_proba([[0.0]]), [[1.0]])
-        logs = BanditLogs(
-            np.zeros((3, 1)), ["b"] * 3, [1.0, 2, 3], [0.9] * 3, actions=["a", "b"]
-        )
-        assert_allclose(policy.fit(logs).predict_proba([[0.0]]), [[0.1, 0.9]])
+        policy.fit(BanditLogs(*given, 1.0))
+        assert_allclose(policy.predict_proba([[0.0]]), [[1.0]])
+        policy.fit(BanditLogs(*given, 0.9, actions=["a", "b"]))
+        assert_allclose(policy.predict_proba([[0.0]]), [[0.1, 0.9]])
 
 
 def test_actions_never_logged_are_the_last_resort():
     rng = np.random.RandomState(0)
     action = rng.randint(2, size=60)
-    logs = BanditLogs(
-        rng.normal(size=(60, 2)), action, -1.0 - action, [0.5] * 60, actions=[0, 1, 2]
-    )
+    given = rng.normal(size=(60, 2)), action, -1.0 - action, 0.5
+    logs = BanditLogs(*given, actions=[0, 1, 2])
     for policy in (IPSPolicy(), DRPolicy(), IPSPolicy(baseline=5.0)):
         proba = policy.fit(logs).predict_proba(logs.context)
         assert_allclose(proba[:, 2], 0)
@@ -144,22 +134,19 @@ def test_actions_never_logged_are_the_last_resort():
         assert_allclose(policy.predict_proba(logs.context[:1], only), only)
 
 
-@pytest.mark.parametrize(
-    ("policy", "fields"),
-    [
-        (IPSPolicy(), {"reward": [0.1] * 6}),
-        (DRPolicy(), {"reward": [0.1] * 6}),
-        (IPSPolicy(baseline=0.1), {"reward": [0.1] * 6}),
-        (IPSPolicy(baseline=0), {"reward": [0.0] * 6}),
+def test_no_evidence_is_an_error():
+    alike, nothing = {"reward": [0.1] * 6}, {"reward": [0.0] * 6}
+    given = {"context": np.zeros((6, 1)), "action": [0, 1, 2] * 2, "propensity": 0.5}
+    for policy, fields in (
+        (IPSPolicy(), alike),
+        (DRPolicy(), alike),
+        (IPSPolicy(baseline=0.1), alike),
+        (IPSPolicy(baseline=0), nothing),
         (IPSPolicy(), {"available": np.eye(3, dtype=bool)[[0, 1, 2] * 2]}),
-    ],
-    ids=str,
-)
-def test_no_evidence_is_an_error(policy, fields):
-    fields = {"reward": np.arange(6.0), **fields}
-    logs = BanditLogs(np.zeros((6, 1)), [0, 1, 2] * 2, propensity=[0.5] * 6, **fields)
-    with pytest.raises(ValueError, match="cannot tell actions apart"):
-        policy.fit(logs)
+    ):
+        logs = BanditLogs(**given | {"reward": np.arange(6.0)} | fields)
+        with pytest.raises(ValueError, match="cannot tell actions apart"):
+            policy.fit(logs)
 
 
 # IPSPolicy
@@ -171,20 +158,20 @@ CONTEXTS = BINARY.context
 @pytest.mark.parametrize(
     "classifier", [LogisticRegression(), GaussianNB(), KNeighborsClassifier(3)], ids=str
 )
-def test_without_baseline_and_negative_rewards_it_is_the_classifier_policy(classifier):
-    policy = IPSPolicy(classifier, baseline=0, temperature=1.0).fit(BINARY)
+def test_simpler_policies_are_special_cases(classifier):
+    ips = IPSPolicy(classifier, baseline=0, temperature=1.0).fit(BINARY)
     other = ClassifierPolicy(classifier, temperature=1.0).fit(BINARY)
-    assert_allclose(
-        policy.predict_proba(CONTEXTS), other.predict_proba(CONTEXTS), rtol=1e-6
-    )
+    expected = other.predict_proba(CONTEXTS)
+    assert_allclose(ips.predict_proba(CONTEXTS), expected, rtol=1e-6)
+    dr = DRPolicy(classifier, n_steps=0, temperature=1.0).fit(REAL)
+    ips = IPSPolicy(classifier, temperature=1.0).fit(REAL)
+    assert_array_equal(dr.predict_proba(CONTEXTS), ips.predict_proba(CONTEXTS))
 
 
 def test_baselines():
-    logs = BanditLogs(np.zeros((4, 1)), [0, 1, 0, 1], [0.0, 1, 1, 5], [0.5] * 4)
+    given = np.zeros((4, 1)), [0, 1, 0, 1], [0.0, 1, 1, 5], 0.5
+    logs, known = BanditLogs(*given), BanditLogs(*given, reward_range=(-10.0, 10.0))
     weighted = logs.replace(sample_weight=[1.0, 0, 0, 3])
-    known = BanditLogs(
-        logs.context, logs.action, logs.reward, [0.5] * 4, reward_range=(-10.0, 10.0)
-    )
     for some, where, expected in (
         (logs, "mean", 1.75),
         (logs, "median", 1),
@@ -198,14 +185,18 @@ def test_baselines():
         (BINARY, "midrange", 0.5),
     ):
         assert_allclose(IPSPolicy(baseline=where).fit(some).baseline_, expected)
-
-
-def test_where_rewards_start_does_not_matter():
+    # where rewards start does not matter, and a weight of two is the round twice
     moved = REAL.replace(reward=REAL.reward - 7.5)
+    weight = 1.0 + np.arange(300) % 2
+    twice = REAL[np.repeat(np.arange(300), weight.astype(int))]
     for where in ("mean", "median", "midrange"):
         policy = IPSPolicy(baseline=where, temperature=1.0)
         before = policy.fit(REAL).predict_proba(CONTEXTS)
         assert_allclose(policy.fit(moved).predict_proba(CONTEXTS), before, atol=1e-4)
+        policy.set_params(classifier=LogisticRegression(tol=1e-8))
+        expected = policy.fit(twice).predict_proba(CONTEXTS)
+        policy.fit(REAL.replace(sample_weight=weight))
+        assert_allclose(policy.predict_proba(CONTEXTS), expected, atol=1e-4)
 
 
 def test_infinite_shrinkage_of_ips_is_none():
@@ -223,17 +214,6 @@ def test_infinite_shrinkage_of_ips_is_none():
     logs = BanditLogs(x, action, reward, np.r_[np.full(100, 0.5), 1e-3])
     assert IPSPolicy(baseline=0.5).fit(logs).predict(x[:1]) == [1]
     assert IPSPolicy(baseline=0.5, shrinkage=10).fit(logs).predict(x[:1]) == [0]
-
-
-def test_a_round_of_weight_two_is_the_round_twice():
-    weight = 1.0 + np.arange(300) % 2
-    twice = REAL[np.repeat(np.arange(300), weight.astype(int))]
-    for where in ("mean", "median", "midrange"):
-        classifier = LogisticRegression(tol=1e-8)
-        policy = IPSPolicy(classifier, baseline=where, temperature=1.0)
-        expected = policy.fit(twice).predict_proba(CONTEXTS)
-        policy.fit(REAL.replace(sample_weight=weight))
-        assert_allclose(policy.predict_proba(CONTEXTS), expected, atol=1e-4)
 
 
 # DRPolicy
@@ -262,15 +242,6 @@ def by_heart(fit):
 
 def smoothed(classifier):
     return (1 - 1e-6) * classifier.predict_proba(X) + 1e-6 / 3
-
-
-@pytest.mark.parametrize(
-    "classifier", [LogisticRegression(), KNeighborsClassifier(3)], ids=str
-)
-def test_without_a_step_it_is_the_ips_policy(classifier):
-    policy = DRPolicy(classifier, n_steps=0, temperature=1.0).fit(LOGS)
-    other = IPSPolicy(classifier, temperature=1.0).fit(LOGS)
-    assert_array_equal(policy.predict_proba(X), other.predict_proba(X))
 
 
 def test_the_steps_are_those_of_the_formula(monkeypatch):
@@ -304,13 +275,8 @@ def test_no_step_lowers_the_estimated_value(global_random_seed):
     evaluator = DoublyRobust(reward_model=q_hat).fit(logs)
     values = []
     for n_steps in range(12):
-        policy = DRPolicy(
-            ByHeart(),
-            reward_model=q_hat,
-            shrinkage=None,
-            n_steps=n_steps,
-            temperature=1.0,
-        )
+        policy = DRPolicy(ByHeart(), reward_model=q_hat, shrinkage=None)
+        policy.set_params(n_steps=n_steps, temperature=1.0)
         with warnings.catch_warnings():  # of rounds that it has learned from
             warnings.simplefilter("ignore")
             values.append(evaluator.score(policy.fit(logs)))
@@ -380,10 +346,10 @@ class OnlyNames(ClassifierMixin, BaseEstimator):
 
 def test_columns_and_encodings_stand_for_models():
     q_hat = np.random.RandomState(0).normal(size=(300, 3))
-    expected = DRPolicy(reward_model=q_hat, n_steps=2).fit(LOGS).predict_proba(X)
-    logs = LOGS.with_columns(q_hat=q_hat)
-    policy = DRPolicy(reward_model="q_hat", n_steps=2).fit(logs)
-    assert_array_equal(policy.predict_proba(X), expected)
+    given, named = DRPolicy(reward_model=q_hat), DRPolicy(reward_model="q_hat")
+    expected = given.set_params(n_steps=2).fit(LOGS).predict_proba(X)
+    named.set_params(n_steps=2).fit(LOGS.with_columns(q_hat=q_hat))
+    assert_array_equal(named.predict_proba(X), expected)
     model = ActionRewardModel(Ridge(), encoding="one_hot")
     policy = DRPolicy(reward_model=model, n_steps=1).fit(LOGS)
     assert policy.predict_proba(X).shape == (300, 3)
@@ -401,12 +367,9 @@ def test_it_takes_the_steps_of_the_largest_value_on_rounds_held_out():
             rng = np.random.RandomState(seed)
             available = rng.random_sample((60, 3)) < 0.5
             available[np.arange(60), logs.action_index] = True
-            logs = logs.replace(
-                group=rng.randint(20, size=60),
-                sample_weight=rng.uniform(1, 3, size=60),
-                available=available,
-                logging_proba=None,
-            )
+            fields = {"available": available, "logging_proba": None}
+            group, weight = rng.randint(20, size=60), rng.uniform(1, 3, size=60)
+            logs = logs.replace(group=group, sample_weight=weight, **fields)
             folds = list(GroupKFold(3).split(logs, groups=logs.group))
         evaluator = DoublyRobust(reward_model=Ridge(), cv=folds).fit(logs)
         values = []
@@ -435,9 +398,8 @@ def test_it_takes_the_steps_of_the_largest_value_on_rounds_held_out():
 def test_folds_in_the_order_of_time_and_folds_without_evidence():
     assert DRPolicy(cv=TimeSeriesSplit(3)).fit(LOGS).n_steps_ in (0, 1, 2)
     x = np.arange(40.0)[:, None]
-    reward = np.zeros(40)
-    reward[:3] = 1  # no other fold has a reward
-    logs = BanditLogs(x, np.arange(40) % 2, reward, np.full(40, 0.5))
+    reward = np.r_[np.ones(3), np.zeros(37)]  # no other fold has a reward
+    logs = BanditLogs(x, np.arange(40) % 2, reward, 0.5)
     assert DRPolicy(reward_model=0.5).fit(logs).n_steps_ in (0, 1, 2)
 
 

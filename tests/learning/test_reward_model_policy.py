@@ -35,11 +35,10 @@ LABELLED = BanditLogs(
 @pytest.mark.parametrize("weight", ["uniform", "inverse_propensity"])
 def test_it_takes_the_best_prediction(model, weight):
     policy = RewardModelPolicy(model, weight=weight).fit(LABELLED)
-    by_hand = (
-        model if isinstance(model, ActionRewardModel) else ActionRewardModel(model)
-    )
+    whole = isinstance(model, ActionRewardModel)
+    by_hand = clone(model) if whole else ActionRewardModel(model)
     weights = None if weight == "uniform" else 1 / LOGS.propensity
-    q_hat = clone(by_hand).fit(LABELLED, sample_weight=weights).predict(X)
+    q_hat = by_hand.fit(LABELLED, sample_weight=weights).predict(X)
     assert_array_equal(policy.predict_proba(X), np.eye(3)[q_hat.argmax(axis=1)])
     assert_array_equal(policy.predict(X), LABELLED.actions[q_hat.argmax(axis=1)])
     policy.set_params(epsilon=0.3, temperature=0.5)
@@ -48,10 +47,8 @@ def test_it_takes_the_best_prediction(model, weight):
     assert_allclose(policy.predict_proba(X), 0.7 * soft + 0.1)
     offered = np.tile([True, False, True], (300, 1))
     some = soft * offered
-    some /= some.sum(axis=1, keepdims=True)
-    assert_allclose(
-        policy.predict_proba(X, offered), 0.7 * some + 0.3 * offered / 2, atol=1e-12
-    )
+    expected = 0.7 * some / some.sum(axis=1, keepdims=True) + 0.3 * offered / 2
+    assert_allclose(policy.predict_proba(X, offered), expected, atol=1e-12)
 
 
 def test_a_classifier_of_successes():
@@ -89,12 +86,8 @@ def test_importance_weights_mend_a_model_that_cannot_be_right_everywhere():
     action = np.r_[[1] * 18, [0] * 2, [1] * 18, [0] * 2, [1] * 1, [0] * 19]
     q_1 = np.array([0.0, 0.2, 1.0])[x.astype(int)]
     p_1 = np.array([0.9, 0.9, 0.05])[x.astype(int)]
-    logs = BanditLogs(
-        x[:, None],
-        action,
-        np.where(action == 1, q_1, 0.6),
-        np.where(action == 1, p_1, 1 - p_1),
-    )
+    reward, p = np.where(action == 1, [q_1, p_1], [0.6 + 0 * q_1, 1 - p_1])
+    logs = BanditLogs(x[:, None], action, reward, p)
     contexts = [[0.0], [1.0], [2.0]]
     model = LinearRegression()
     uniform = RewardModelPolicy(model).fit(logs)
@@ -125,14 +118,9 @@ def features_of(n_rounds, seed=0):
     rng = np.random.RandomState(seed)
     features = rng.normal(size=(n_rounds, 3, 2))
     action = rng.randint(3, size=n_rounds)
-    return BanditLogs(
-        np.zeros((n_rounds, 1)),
-        action,
-        features[np.arange(n_rounds), action, 0],
-        np.full(n_rounds, 1 / 3),
-        actions=np.arange(3),
-        action_context=features,
-    )
+    reward = features[np.arange(n_rounds), action, 0]
+    given = np.zeros((n_rounds, 1)), action, reward, 1 / 3
+    return BanditLogs(*given, actions=np.arange(3), action_context=features)
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
@@ -153,25 +141,15 @@ def test_features_of_actions_that_vary_by_round():
 
 
 def test_features_make_an_action_known():
+    given = np.zeros((20, 1)), [0, 1] * 10, [0.0, 1.0] * 10, 0.5
     features = np.array([[0.0], [1.0], [2.0]])
-    logs = BanditLogs(
-        np.zeros((20, 1)),
-        [0, 1] * 10,
-        [0.0, 1.0] * 10,
-        [0.5] * 20,
-        actions=[0, 1, 2],
-        action_context=features,
-    )
+    logs = BanditLogs(*given, actions=[0, 1, 2], action_context=features)
     model = ActionRewardModel(LinearRegression(), encoding="action_context")
     assert RewardModelPolicy(model).fit(logs).predict([[0.0]]) == [2]
 
 
-@pytest.mark.parametrize("weight", ["uniform", "inverse_propensity"])
-def test_propensities_are_needed_only_for_weights(weight):
+def test_propensities_are_needed_only_for_weights():
     logs = LOGS.replace(propensity=None, logging_proba=None)
-    policy = RewardModelPolicy(Ridge(), weight=weight)
-    if weight == "uniform":
-        policy.fit(logs)
-    else:
-        with pytest.raises(ValueError, match=r"needs the propens.*PropensityEstimator"):
-            policy.fit(logs)
+    RewardModelPolicy(Ridge(), weight="uniform").fit(logs)
+    with pytest.raises(ValueError, match=r"needs the propens.*PropensityEstimator"):
+        RewardModelPolicy(Ridge(), weight="inverse_propensity").fit(logs)

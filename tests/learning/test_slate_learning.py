@@ -42,19 +42,20 @@ def make_world(n_queries=40, n_slots=3, seed=0, metric="ndcg", n_documents=8):
     return RankingWorld(X, grades, qid, n_slots=n_slots, metric=metric)
 
 
+def log_of(slates, phi, logger, **fields):
+    """Every slate once, with the sum of phi as its reward."""
+    slates = np.asarray(slates)
+    n_slots, m = phi.shape
+    reward = phi[np.arange(n_slots), slates].sum(axis=1)
+    fields |= {"item_features": np.arange(m)[:, None], "n_candidates": m}
+    given = np.zeros((len(slates), 1)), slates, reward
+    return SlateLogs(*given, logging_policy=logger, **fields)
+
+
 def given_values(values):
     """Logs and a ranker that predicts the values of (slot, candidate) exactly."""
-    n_slots, m = values.shape
-    slates = np.array(list(permutations(range(m), n_slots)))
-    reward = values[np.arange(n_slots), slates].sum(axis=1)
-    logs = SlateLogs(
-        np.zeros((len(slates), 1)),
-        slates,
-        reward,
-        item_features=np.arange(m)[:, None],
-        logging_policy=UniformSlatePolicy(n_slots),
-    )
-    return logs, PseudoInverseRanker(DecisionTreeRegressor())
+    slates = [*permutations(range(values.shape[1]), len(values))]
+    return log_of(slates, values, UniformSlatePolicy(len(values))), by_heart()
 
 
 def test_finds_the_best_slate_of_an_enumerated_world(global_random_seed):
@@ -109,20 +110,17 @@ def test_streaming_and_batch_learn_the_same():
         batch.slot_values(world.queries), streamed.slot_values(world.queries)
     )
     # one batch of all rows: sums in another order
-    rows = [np.concatenate([getattr(b, f) for b in stream]) for f in FIELDS]
-    whole = SlateLogs(
-        *rows[:3],
-        item_id=rows[3],
-        n_candidates=8,
-        item_features=world.queries.item_features,
-        logging_policy=UniformSlatePolicy(3),
+    context, slate, reward, item_id = (
+        np.concatenate([getattr(part, field) for part in stream])
+        for field in ("context", "slate", "reward", "item_id")
     )
-    one = PseudoInverseRanker(Ridge()).fit(whole).slot_values(world.queries)
-    many = PseudoInverseRanker(Ridge()).fit(stream).slot_values(world.queries)
+    fields = {"item_features": world.queries.item_features, "item_id": item_id}
+    fields |= {"n_candidates": 8, "logging_policy": UniformSlatePolicy(3)}
+    one, many = (
+        PseudoInverseRanker(Ridge()).fit(logs).slot_values(world.queries)
+        for logs in (SlateLogs(context, slate, reward, **fields), stream)
+    )
     np.testing.assert_allclose(one, many, rtol=0, atol=1e-12)
-
-
-FIELDS = ("context", "slate", "reward", "item_id")
 
 
 def test_loggers_of_other_distributions():
@@ -159,24 +157,18 @@ def test_fewer_candidates_than_slots(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     n_candidates = np.repeat([1, 2, 3, 4], 50)
     slates = UniformSlatePolicy(3).sample(rounds(200, 3, n_candidates), rng)
-    logs = SlateLogs(
-        np.zeros((200, 1)),
-        slates,
-        rng.normal(size=200),
-        n_candidates=n_candidates,
-        item_features=np.arange(4)[:, None],
-        logging_policy=UniformSlatePolicy(3),
-    )
-    for assignment in ("optimal", "greedy"):
-        for model in (DecisionTreeRegressor(), KNeighborsRegressor(1)):
-            ranker = PseudoInverseRanker(model, assignment=assignment).fit(logs)
-            shown = ranker.deterministic_slates(logs)
-            np.testing.assert_array_equal(
-                (shown >= 0), np.arange(3) < n_candidates[:, None]
-            )
-            assert (shown < n_candidates[:, None]).all()
-            repeated = (shown[:, :, None] == shown[:, None]) & (shown >= 0)[:, None]
-            assert (repeated.sum(axis=(1, 2)) == (shown >= 0).sum(axis=1)).all()
+    fields = {"n_candidates": n_candidates, "logging_policy": UniformSlatePolicy(3)}
+    given = np.zeros((200, 1)), slates, rng.normal(size=200)
+    logs = SlateLogs(*given, item_features=np.arange(4)[:, None], **fields)
+    models = DecisionTreeRegressor(), KNeighborsRegressor(1)
+    for assignment, model in product(("optimal", "greedy"), models):
+        ranker = PseudoInverseRanker(model, assignment=assignment).fit(logs)
+        shown = ranker.deterministic_slates(logs)
+        filled = np.arange(3) < n_candidates[:, None]
+        np.testing.assert_array_equal((shown >= 0), filled)
+        assert (shown < n_candidates[:, None]).all()
+        repeated = (shown[:, :, None] == shown[:, None]) & (shown >= 0)[:, None]
+        assert (repeated.sum(axis=(1, 2)) == (shown >= 0).sum(axis=1)).all()
 
 
 class Recorder(Ridge):
@@ -189,14 +181,10 @@ class Recorder(Ridge):
 
 def test_rows_of_the_regression():
     """(features, slot) of all who can be shown, each query weighing the same."""
-    logs = SlateLogs(
-        np.zeros((4, 1)),
-        [[0, 1], [1, 0], [0, 1], [2, 1]],
-        [1.0, 0.0, 2.0, 1.0],
-        n_candidates=[2, 2, 3, 3],
-        item_features=[[5.0], [6.0], [7.0]],
-        logging_policy=UniformSlatePolicy(2),
-    )
+    slates = [[0, 1], [1, 0], [0, 1], [2, 1]]
+    fields = {"n_candidates": [2, 2, 3, 3], "item_features": [[5.0], [6.0], [7.0]]}
+    given = np.zeros((4, 1)), slates, [1.0, 0.0, 2.0, 1.0]
+    logs = SlateLogs(*given, logging_policy=UniformSlatePolicy(2), **fields)
     X, y, weight = PseudoInverseRanker(Recorder()).fit(logs).reward_model_.seen_
     rows = {(f, s, round(w, 12)) for f, s, w in zip(*X.T, weight, strict=True)}
     assert len(X) == len(y) == 10
@@ -204,8 +192,7 @@ def test_rows_of_the_regression():
     assert rows == {
         (f, s, round(w, 12))
         for w, items in ((small, (5, 6)), (large, (5, 6, 7)))
-        for f in items
-        for s in (0, 1)
+        for f, s in product(items, (0, 1))
     }
     even = PseudoInverseRanker(Recorder()).fit(logs[:2]).reward_model_.seen_[2]
     assert even is None
@@ -229,48 +216,41 @@ def test_nested_parameters_and_search():
     logs = world.draw(3000, random_state=0)
     ranker = PseudoInverseRanker(DecisionTreeRegressor(random_state=0))
     grid = {"reward_model__max_depth": [1, 6], "assignment": ["optimal"]}
-    search = GridSearchCV(
-        ranker,
-        grid,
-        scoring=PolicyScorer(PseudoInverse(self_normalized=True)),
-        cv=GroupKFold(3),
-        error_score="raise",
-    )
+    scoring = PolicyScorer(PseudoInverse(self_normalized=True))
+    how = {"scoring": scoring, "cv": GroupKFold(3), "error_score": "raise"}
+    search = GridSearchCV(ranker, grid, **how)
     search.fit(logs, groups=logs.columns["query"])
     known = [
         world.value(clone(ranker).set_params(**params).fit(logs))
         for params in search.cv_results_["params"]
     ]
     assert known[1] > known[0]
-    assert search.best_params_ == {
-        "reward_model__max_depth": 6,
-        "assignment": "optimal",
-    }
-    assert search.best_estimator_.n_rounds_ == 3000
+    best = search.best_estimator_
+    assert search.best_params_ == {name: grid[name][-1] for name in grid}
+    assert best.n_rounds_ == 3000
     # a search that has found a policy is one
-    others = world.draw(500, random_state=1)
-    evaluator = PseudoInverse().fit(others)
+    evaluator = PseudoInverse().fit(world.draw(500, random_state=1))
     with pytest.warns(LowOverlapWarning, match="effective rounds"):
-        values = [evaluator.score(one) for one in (search, search.best_estimator_)]
+        values = [evaluator.score(one) for one in (search, best)]
     assert values[0] == values[1]
-    assert world.value(search) == world.value(search.best_estimator_)
-    assert not hasattr(clone(search.best_estimator_), "reward_model_")
+    assert world.value(search) == world.value(best)
+    assert not hasattr(clone(best), "reward_model_")
 
 
 def test_bad_input():
     world = make_world(n_queries=3)
     logs = world.draw(20, random_state=0)
-    ranker = PseudoInverseRanker(Ridge())
+    ranker, best = (
+        PseudoInverseRanker(Ridge(), assignment=how) for how in ("optimal", "best")
+    )
     with pytest.raises(NotFittedError):
         ranker.deterministic_slates(logs)
-    best = PseudoInverseRanker(Ridge(), assignment="best")
     fitted = clone(ranker).fit(logs)
     other = make_world(n_queries=3, n_slots=2).draw(5, random_state=0)
     for call, given, error, message in (
-        *(
-            (ranker.fit, x, TypeError, "act on SlateLogs")
-            for x in (np.ones((3, 2)), [[0, 1]], 7)
-        ),
+        (ranker.fit, np.ones((3, 2)), TypeError, "act on SlateLogs"),
+        (ranker.fit, [[0, 1]], TypeError, "act on SlateLogs"),
+        (ranker.fit, 7, TypeError, "act on SlateLogs"),
         (ranker.fit, [], ValueError, "logs are empty"),
         (ranker.fit, logs[:0], ValueError, "logs are empty"),
         (best.fit, logs, ValueError, "'assignment' parameter"),
@@ -283,21 +263,6 @@ def test_bad_input():
 
 
 # Slates whose value the logs can tell
-
-
-def log_of(slates, phi, logger, **fields):
-    """Every slate once, with the sum of phi as its reward."""
-    slates = np.asarray(slates)
-    n_slots, m = phi.shape
-    return SlateLogs(
-        np.zeros((len(slates), 1)),
-        slates,
-        phi[np.arange(n_slots), slates].sum(axis=1),
-        item_features=np.arange(m)[:, None],
-        n_candidates=m,
-        logging_policy=logger,
-        **fields,
-    )
 
 
 def by_heart(**parameters):
@@ -317,13 +282,6 @@ class Believes(RegressorMixin, BaseEstimator):
     def predict(self, X):
         candidate, slot = X.astype(int).T
         return np.asarray(self.table)[slot, candidate]
-
-
-def second_moments(slates, m):
-    """Gamma of slates that are equally likely, by the definition."""
-    slates = np.asarray(slates)
-    indicators = np.array([np.eye(m)[slate].ravel() for slate in slates])
-    return indicators, indicators.T @ indicators / len(slates)
 
 
 def test_a_logger_that_repeats_lets_the_ranker_repeat(global_random_seed):
@@ -379,9 +337,8 @@ def test_candidates_that_were_never_together_are_not_put_together():
 @pytest.mark.thorough
 def test_the_slate_shown_is_inside_and_not_worse_than_any_logged(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
-    n_outside = 0
+    n_outside, m, n_slots = 0, 5, 3
     for _ in range(30):
-        m, n_slots = 5, 3
         phi = rng.normal(size=(n_slots, m))
         slates = rng.randint(m, size=(rng.randint(2, 9), n_slots))
         if rng.random_sample() < 0.7:  # without repetition
@@ -390,7 +347,8 @@ def test_the_slate_shown_is_inside_and_not_worse_than_any_logged(global_random_s
         logs = log_of(slates, phi, EmpiricalSlatePolicy(slates))
         ranker = by_heart().fit(logs)
         shown = ranker.deterministic_slates(logs)[0]
-        indicators, gamma = second_moments(slates, m)
+        indicators = np.eye(m)[slates].reshape(len(slates), -1)
+        gamma = indicators.T @ indicators / len(slates)
         wanted = np.eye(m)[shown].ravel()
         rest = wanted - gamma @ np.linalg.pinv(gamma) @ wanted
         assert np.abs(rest).max() < 1e-8
@@ -411,13 +369,8 @@ def test_the_share_is_that_of_queries(global_random_seed):
     shown = np.concatenate([slates[[0, 1, 0, 1, 0, 1]], slates])
     features = np.broadcast_to(np.arange(3.0)[:, None], (12, 3, 1)).copy()
     features[6:] += 10
-    logs = SlateLogs(
-        context,
-        shown,
-        phi[[0, 1], shown].sum(axis=1),
-        item_features=features,
-        logging_policy=logger,
-    )
+    given = context, shown, phi[[0, 1], shown].sum(axis=1)
+    logs = SlateLogs(*given, item_features=features, logging_policy=logger)
     ranker = PseudoInverseRanker(Ridge(alpha=1e-6)).fit(logs)
     assert ranker.outside_range_share_ == 0.5
     found = ranker.deterministic_slates(logs)

@@ -73,14 +73,9 @@ def world(seed, grouped, weighted, reward_range=None):
 
 def objective_of(name, logs, q_hat, pessimism):
     """An objective, its rounds and the evaluator whose value it is."""
-    rounds = SoftmaxRounds(logs.context, logs.action_index, logs.available)
+    given = logs.context, logs.action_index, logs.available
     if name == "dr":
-        rounds = SoftmaxRounds(
-            logs.context,
-            logs.action_index,
-            logs.available,
-            lambda start, stop: q_hat[start:stop],
-        )
+        rounds = SoftmaxRounds(*given, lambda start, stop: q_hat[start:stop])
         value = DoublyRobustValue(logs, rounds.logged_q_hat(), pessimism)
         return value, rounds, DoublyRobust(reward_model=q_hat)
     objective, evaluator = {
@@ -88,7 +83,7 @@ def objective_of(name, logs, q_hat, pessimism):
         "snips": (SNIPSValue, SNIPS()),
         "log_smoothing": (LogSmoothingValue, LogSmoothing()),
     }[name]
-    return objective(logs, pessimism), rounds, evaluator
+    return objective(logs, pessimism), SoftmaxRounds(*given), evaluator
 
 
 worlds = pytest.mark.parametrize(
@@ -215,11 +210,12 @@ def test_pessimism_prefers_what_is_sure():
     reward = np.r_[np.tile([0.0, 1.0], 100), 1.0, 1.0]
     propensity = np.r_[np.full(200, 0.99), 0.01, 0.01]
     logs = BanditLogs(np.zeros((202, 1)), action, reward, propensity)
-    chance = {}
-    for kind in ({}, {"pessimism": 2.0}, {"objective": "log_smoothing"}):
-        policy = SoftmaxPolicy(**{"objective": "ips", **kind}, alpha=0).fit(logs)
-        chance[str(kind)] = policy.predict_proba([[0.0]])[0, 1]
-    hopeful, bound, smooth = chance.values()
+    hopeful, bound, smooth = (
+        SoftmaxPolicy(**{"objective": "ips", **kind}, alpha=0)
+        .fit(logs)
+        .predict_proba([[0.0]])[0, 1]
+        for kind in ({}, {"pessimism": 2.0}, {"objective": "log_smoothing"})
+    )
     assert hopeful > 0.99
     assert max(bound, smooth) < 0.5
 
@@ -234,11 +230,16 @@ def test_entropy_keeps_exploring():
     assert_allclose(spread[-1], 1 / 3, atol=0.02)
 
 
-def test_the_unit_of_the_rewards_does_not_matter():
+def test_unit_and_start_of_the_rewards_do_not_matter():
     policy = SoftmaxPolicy(reward_model=Ridge(), alpha=0.1, entropy=0.1)
     expected = policy.fit(TRAIN).coef_
     moved = TRAIN.replace(reward=1000 * TRAIN.reward + 7)
-    assert_allclose(clone(policy).fit(moved).coef_, expected, rtol=1e-3, atol=1e-3)
+    assert_allclose(policy.fit(moved).coef_, expected, rtol=1e-3, atol=1e-3)
+    far = TRAIN.replace(reward=TRAIN.reward + 1e6)  # does not end the ascent
+    for objective in ("dr", "snips"):
+        learner = SoftmaxPolicy(objective=objective)
+        here = learner.fit(TRAIN).predict_proba(TEST.context)
+        assert_allclose(learner.fit(far).predict_proba(TEST.context), here, atol=1e-5)
 
 
 def test_a_round_of_weight_two_is_the_round_twice():
@@ -268,24 +269,21 @@ def test_features_of_any_transformer():
     x = rng.uniform(-2, 2, size=(3000, 1))
     action = rng.randint(2, size=3000)
     reward = (action == (np.abs(x[:, 0]) > 1)).astype(float)
-    logs = BanditLogs(x, action, reward, np.full(3000, 0.5))
+    logs = BanditLogs(x, action, reward, 0.5)
     train, test = logs[:1500], logs[1500:]
     right = np.abs(test.context[:, 0]) > 1
-    line = SoftmaxPolicy().fit(train)
-    curve = SoftmaxPolicy(
-        make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler())
-    ).fit(train)
+    squares = make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler())
+    line, curve = SoftmaxPolicy().fit(train), SoftmaxPolicy(squares).fit(train)
     assert np.mean(curve.predict(test.context) == right) > 0.97
     assert np.mean(line.predict(test.context) == right) < 0.8
     pd = pytest.importorskip("pandas")
-    words = np.array(["low", "mid", "high"])[rng.randint(3, size=900)]
+    names = ["low", "mid", "high"]
+    words = np.array(names)[rng.randint(3, size=900)]
     action = rng.randint(2, size=900)
     reward = (action == (words == "mid")).astype(float)
-    frame = pd.DataFrame({"word": words})
-    logs = BanditLogs(frame, action, reward, np.full(900, 0.5))
+    logs = BanditLogs(pd.DataFrame({"word": words}), action, reward, 0.5)
     policy = SoftmaxPolicy(OneHotEncoder()).fit(logs)
-    words = pd.DataFrame({"word": ["low", "mid", "high"]})
-    assert policy.predict(words).tolist() == [0, 1, 0]
+    assert policy.predict(pd.DataFrame({"word": names})).tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 50.0])
@@ -316,9 +314,8 @@ def test_contexts_without_any_entry_and_with_missing_ones():
 @pytest.mark.thorough
 def test_a_search_over_alpha():
     scorer = PolicyScorer(DoublyRobust(reward_model=Ridge()))
-    search = GridSearchCV(
-        SoftmaxPolicy(), {"alpha": [1e-3, 1e-1, 1e3]}, scoring=scorer, cv=3
-    ).fit(TRAIN)
+    grid = {"alpha": [1e-3, 1e-1, 1e3]}
+    search = GridSearchCV(SoftmaxPolicy(), grid, scoring=scorer, cv=3).fit(TRAIN)
     assert search.best_params_["alpha"] < 1e3
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
@@ -328,32 +325,19 @@ def test_an_ascent_that_is_stopped_says_so():
         SoftmaxPolicy(max_iter=2).fit(TRAIN)
 
 
-@pytest.mark.parametrize("objective", ["dr", "snips"])
-def test_where_rewards_start_does_not_end_the_ascent(objective):
-    learner = SoftmaxPolicy(objective=objective)
-    here = learner.fit(TRAIN).predict_proba(TEST.context)
-    far = TRAIN.replace(reward=TRAIN.reward + 1e6)
-    assert_allclose(learner.fit(far).predict_proba(TEST.context), here, atol=1e-5)
-
-
 def test_no_evidence_and_a_single_action():
     with pytest.raises(ValueError, match="cannot tell actions apart"):
         SoftmaxPolicy().fit(TRAIN.replace(reward=np.ones(200)))
-    logs = BanditLogs(
-        np.zeros((3, 1)), ["b"] * 3, [1.0, 1, 1], [0.9] * 3, actions=["a", "b"]
-    )
-    assert_allclose(SoftmaxPolicy().fit(logs).predict_proba([[0.0]]), [[0, 1]])
+    given = np.zeros((3, 1)), ["b"] * 3, [1.0, 1, 1], 0.9
+    policy = SoftmaxPolicy().fit(BanditLogs(*given, actions=["a", "b"]))
+    assert_allclose(policy.predict_proba([[0.0]]), [[0, 1]])
 
 
 @pytest.mark.thorough
 def test_it_gains_on_other_rounds(global_random_seed):
+    seeds = {"world_random_state": 3, "random_state": global_random_seed}
     logs, _, truth = make_bandit_logs(
-        6000,
-        n_actions=5,
-        effect=2.0,
-        world_random_state=3,
-        random_state=global_random_seed,
-        return_truth=True,
+        6000, n_actions=5, effect=2.0, return_truth=True, **seeds
     )
     q = truth.expected_rewards[3000:]
     logger = (logs.logging_proba[3000:] * q).sum(axis=1).mean()
@@ -364,26 +348,17 @@ def test_it_gains_on_other_rounds(global_random_seed):
 
 
 @pytest.mark.theory
-def test_memory_does_not_grow_with_rounds_times_actions():
+def test_memory_does_not_grow_with_rounds_times_actions(monkeypatch):
     """1,000 actions: a table of 20,000 rounds would take 160 MB."""
     rng = np.random.RandomState(0)
-    n_rounds, n_actions = 20_000, 1000
-    logs = BanditLogs(
-        rng.normal(size=(n_rounds, 5)),
-        rng.randint(n_actions, size=n_rounds),
-        rng.random_sample(n_rounds),
-        np.full(n_rounds, 1 / n_actions),
-        actions=np.arange(n_actions),
-    )
-    kept = _softmax.KEPT_BYTES
-    _softmax.KEPT_BYTES = 0  # as with a million rounds
-    try:
+    n, k = 20_000, 1000
+    given = rng.normal(size=(n, 5)), rng.randint(k, size=n), rng.random_sample(n), 1 / k
+    logs = BanditLogs(*given, actions=np.arange(k))
+    monkeypatch.setattr(_softmax, "KEPT_BYTES", 0)  # as with a million rounds
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
         tracemalloc.start()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            SoftmaxPolicy(reward_model=0.5, max_iter=3).fit(logs)
+        SoftmaxPolicy(reward_model=0.5, max_iter=3).fit(logs)
         peak = tracemalloc.get_traced_memory()[1]
-    finally:
         tracemalloc.stop()
-        _softmax.KEPT_BYTES = kept
     assert peak < 40e6

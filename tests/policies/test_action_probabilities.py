@@ -9,7 +9,7 @@ import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -31,6 +31,7 @@ from skope_ope import (
 from skope_ope.base import BasePolicy
 from skope_ope.exceptions import SupportWarning
 from skope_ope.policies import action_probabilities
+from tests._frames import every_library, frame_of
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 3))
@@ -40,14 +41,9 @@ OFFERED = RNG.random_sample((60, 4)) < 0.6
 
 
 def logs_of(actions="abc", rows=slice(None), **fields):
-    return BanditLogs(
-        X[rows],
-        ACTION[rows],
-        np.ones(len(ACTION[rows])),
-        np.full(len(ACTION[rows]), 1 / 3),
-        actions=[*actions],
-        **fields,
-    )
+    action = ACTION[rows]
+    given = X[rows], action, np.ones(len(action)), 1 / 3
+    return BanditLogs(*given, actions=[*actions], **fields)
 
 
 def offering_logs(actions="cbaz"):
@@ -79,17 +75,12 @@ class RowPolicy:
         return np.eye(logs.n_actions)[logs.action_index]
 
 
-@pytest.mark.parametrize("actions", ["abc", "cba", "bca", "zbyac"])
-def test_columns_follow_the_labels_of_the_logs(actions):
-    policy = fitted()
-    proba = action_probabilities(policy, logs_of(actions))
-    expected = np.zeros((60, len(actions)))
-    for j, label in enumerate("abc"):
-        expected[:, actions.index(label)] = policy.predict_proba(X)[:, j]
-    assert_array_equal(proba, expected)
-
-
-def test_labels_of_numbers_are_aligned_too():
+def test_columns_follow_the_labels_of_the_logs():
+    for actions in ("abc", "cba", "bca", "zbyac"):
+        proba = action_probabilities(LEARNED, logs_of(actions))
+        expected = np.zeros((60, len(actions)))
+        expected[:, [actions.index(one) for one in "abc"]] = LEARNED.predict_proba(X)
+        assert_array_equal(proba, expected)
     numbers = np.array([-4, 100, 7])[np.arange(60) % 3]
     policy = ClassifierPolicy(epsilon=0.3).fit(X, numbers)
     logs = BanditLogs(X, numbers, np.ones(60), actions=[100, 0, 7, -4])
@@ -145,33 +136,23 @@ def test_foreign_policies_are_renormalised_over_what_is_offered():
     proba = action_probabilities(Handmade(), logs)
     assert_array_equal(proba[1::2], [[0.25, 0.75]] * len(proba[1::2]))
     assert_array_equal(proba[::2], offered[::2])
-
-
-def test_foreign_policies_with_nothing_to_say_raise():
-    class OnlyB(Handmade):
-        def predict_proba(self, X):
-            return np.tile([1.0, 0.0], (len(X), 1))
-
+    policy = Handmade()  # with nothing to say
+    policy.predict_proba = lambda X: np.tile([1.0, 0.0], (len(X), 1))
     offered = np.eye(3, dtype=bool)[logs_of().action_index]
-    with pytest.raises(
-        ValueError, match=r"probability 0 to every offered action at ro"
-    ):
-        action_probabilities(
-            OnlyB(), logs_of(rows=ACTION != "c", available=offered[ACTION != "c"])
-        )
-    with pytest.raises(ValueError, match=r"none of the policy's actions is offered"):
-        action_probabilities(OnlyB(), logs_of(available=offered))
+    with pytest.raises(ValueError, match="probability 0 to every offered action at ro"):
+        action_probabilities(policy, logs_of(rows=rows, available=offered[rows]))
+    with pytest.raises(ValueError, match="none of the policy's actions is offered"):
+        action_probabilities(policy, logs_of(available=offered))
 
 
 def test_policies_written_by_hand_need_no_fit():
-    proba = action_probabilities(Handmade(), logs_of("cab"))
-    assert_array_equal(proba, [[0, 0.25, 0.75]] * 60)
-
     class WithFit(Handmade):
         def fit(self, X, y=None):
             return self
 
-    assert_array_equal(action_probabilities(WithFit(), logs_of("cab")), proba)
+    for policy in (Handmade(), WithFit()):
+        proba = action_probabilities(policy, logs_of("cab"))
+        assert_array_equal(proba, [[0, 0.25, 0.75]] * 60)
     assert action_probabilities(UniformPolicy(), logs_of()[:0]).shape == (0, 3)
     logged = action_probabilities(RowPolicy(), logs_of("cab"))
     assert_array_equal(logged, np.eye(3)[logs_of("cab").action_index])
@@ -221,15 +202,14 @@ def test_arrays_of_any_kind_stand_for_a_policy(kind):
     assert IPS().fit(logs_of()).score(given) == IPS().fit(logs_of()).score(proba)
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@every_library
 def test_columns_of_frames_are_matched_by_label(library):
-    module = pytest.importorskip(library)
-    make = module.table if library == "pyarrow" else module.DataFrame
     proba = LEARNED.predict_proba(X)
-    named = make({label: proba[:, j] for j, label in [*enumerate("abc")][::-1]})
+    turned = {label: proba[:, j] for j, label in [*enumerate("abc")][::-1]}
+    named = frame_of(library, turned)
     assert_array_equal(action_probabilities(named, logs_of("abc")), proba)
     assert_array_equal(action_probabilities(named, logs_of("cab")), proba[:, [2, 0, 1]])
-    other = make({label: proba[:, j] for j, label in enumerate("abq")})
+    other = frame_of(library, {label: proba[:, j] for j, label in enumerate("abq")})
     with pytest.raises(ValueError, match=r"columns of policy are \['a', 'b', 'q'\]"):
         action_probabilities(other, logs_of())
 
@@ -243,23 +223,18 @@ def test_a_column_stands_for_a_policy():
         action_probabilities("mu", logs)
 
 
+THIRDS = np.full((60, 3), 1 / 3)
+
+
 @pytest.mark.parametrize(
     ("proba", "error", "message"),
     [
-        (
-            np.full((59, 3), 1 / 3),
-            ValueError,
-            r"\(59, 3\), but the logs have 60 .*with_c",
-        ),
+        (THIRDS[1:], ValueError, r"\(59, 3\), but the logs have 60 .*with_c"),
         (np.ones(60), ValueError, r"of shape \(60,\) .*logged action only"),
         (CODES, TypeError, r"vector of integers: .*labels\[:, None\] == logs\.actions"),
-        (np.full((60, 3), 0.3), ValueError, "must sum to 1 over the actions"),
+        (0.9 * THIRDS, ValueError, "must sum to 1 over the actions"),
         (np.tile([1.5, -0.5, 0], (60, 1)), ValueError, "not be negative, got -0.5"),
-        (
-            np.full((60, 3), np.nan),
-            ValueError,
-            "policy must sum.* got nan.* Give every",
-        ),
+        (np.nan * THIRDS, ValueError, "policy must sum.* got nan.* Give every"),
     ],
     ids=lambda value: str(np.shape(value)) if isinstance(value, np.ndarray) else None,
 )
@@ -309,39 +284,34 @@ def test_labels_that_are_refused():
         action_probabilities(np.full((60, 4), 0.25), offering_logs())
 
 
-class ByName:
-    classes_ = np.array(["a", "b", "c"])
-
+class WithTable:
     def __init__(self, table):
         self.table = table
+
+
+class ByName(WithTable):
+    classes_ = np.array(["a", "b", "c"])
 
     def predict_proba(self, X):
         return self.table
 
 
-class OfLogs(BasePolicy):
-    def __init__(self, table):
-        self.table = table
-
+class OfLogs(WithTable, BasePolicy):
     def logs_proba(self, logs):
         return self.table
 
 
-class OwnPolicy(BasePolicy):
-    def __init__(self, table):
-        self.table = table
-
+class OwnPolicy(WithTable, BasePolicy):
     def _proba(self, X, available):
         return self.table
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@every_library
 @pytest.mark.parametrize("make_policy", [ByName, OfLogs, OwnPolicy])
 def test_frames_that_policies_give_are_matched_by_name(make_policy, library):
-    module = pytest.importorskip(library)
-    make = module.table if library == "pyarrow" else module.DataFrame
     proba = LEARNED.predict_proba(X)
-    policy = make_policy(make({one: proba[:, "abc".index(one)] for one in "cab"}))
+    columns = {one: proba[:, "abc".index(one)] for one in "cab"}
+    policy = make_policy(frame_of(library, columns))
     if make_policy is OwnPolicy:
         policy = policy.fit(logs_of("abc"))
         assert_array_equal(policy.predict_proba(X), proba)
@@ -351,7 +321,7 @@ def test_frames_that_policies_give_are_matched_by_name(make_policy, library):
     assert_array_equal(action_probabilities(policy, logs_of("abc")), proba)
     expected = proba[:, [1, 0, 2]]
     assert_array_equal(action_probabilities(policy, logs_of("bac")), expected)
-    policy.table = make({one: proba[:, j] for j, one in enumerate("abq")})
+    policy.table = frame_of(library, {one: proba[:, j] for j, one in enumerate("abq")})
     message = r"columns of the output of \w+\.\w+ are \['a', 'b', 'q'\], the actions"
     with pytest.raises(ValueError, match=message):
         action_probabilities(policy, logs_of("abc"))
@@ -379,17 +349,12 @@ class RuleEstimator(Rule, BaseEstimator):
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-@pytest.mark.parametrize(
-    "rule", [Rule(), RuleEstimator().fit(X), make_pipeline(RuleEstimator()).fit(X)]
-)
-def test_an_object_that_predicts_labels_is_a_policy(rule):
-    logs = logs_of("abc")
+def test_an_object_that_predicts_labels_is_a_policy():
+    logs, fitted = logs_of("abc"), RuleEstimator().fit(X)
     expected = Rule().predict(logs.context)[:, None] == logs.actions
-    assert_array_equal(action_probabilities(rule, logs), expected)
-    assert IPS().fit(logs).score(rule) == IPS().fit(logs).score(expected)
-
-
-def test_what_predicts_no_labels_is_no_policy():
+    for rule in (Rule(), fitted, make_pipeline(RuleEstimator()).fit(X)):
+        assert_array_equal(action_probabilities(rule, logs), expected)
+        assert IPS().fit(logs).score(rule) == IPS().fit(logs).score(expected)
     rule = Rule()
     rule.predict = lambda X: X[:, 0]
     with pytest.raises(ValueError, match=r"Rule\.predict has shape .*label per row"):
@@ -403,42 +368,22 @@ class Narrow(Handmade):
         return np.ones((len(X), 1))
 
 
-UNFITTED = [make_pipeline(ClassifierPolicy()), GridSearchCV(ClassifierPolicy(), {})]
+SEARCH = GridSearchCV(ClassifierPolicy(), {}, refit=False, cv=2).fit(X, ACTION)
 
 
 @pytest.mark.parametrize(
     ("policy", "logs", "error", "message"),
     [
         (0.5, logs_of(), TypeError, "got float"),
-        (logs_of(), logs_of(), TypeError, "a policy is expected, got BanditLogs"),
-        (IPS(), logs_of(), TypeError, "a policy is expected, got the evaluator IPS"),
-        (
-            np.full((60, 3, 1), 1 / 3),
-            logs_of(),
-            ValueError,
-            r"array of shape \(60, 3\)",
-        ),
-        (
-            fitted(),
-            BanditLogs(X[:, :2], ACTION, np.ones(60)),
-            ValueError,
-            "fitted on 3 features, the logs have 2",
-        ),
-        (fitted(), X, TypeError, "logs must be BanditLogs, got ndarray"),
+        (LEARNED, X, TypeError, "logs must be BanditLogs, got ndarray"),
         (Narrow(), offering_logs(), ValueError, r"Narrow gave .* \(60, 1\), expected"),
-        *((one, logs_of(), NotFittedError, "not fitted yet") for one in UNFITTED),
         (
-            GridSearchCV(ClassifierPolicy(), {}, refit=False, cv=2).fit(X, ACTION),
+            make_pipeline(ClassifierPolicy()),
             logs_of(),
             NotFittedError,
             "not fitted yet",
         ),
-        (
-            FunctionPolicy(lambda X: np.full((len(X), 3), 0.5)),
-            logs_of(),
-            ValueError,
-            "must sum to 1 over the actions",
-        ),
+        (SEARCH, logs_of(), NotFittedError, "not fitted yet"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -455,13 +400,8 @@ def many_rounds(seed, restricted):
         available = rng.random_sample((40, 5)) < 0.6
         available[np.arange(40), action] = True
         available[:, 1] = True  # a constant policy takes it
-    return BanditLogs(
-        rng.randn(40, 2),
-        np.array([*"edcba"])[action],
-        rng.randn(40),
-        available=available,
-        actions=[*"edcba"],
-    )
+    given = rng.randn(40, 2), np.array([*"edcba"])[action], rng.randn(40)
+    return BanditLogs(*given, available=available, actions=[*"edcba"])
 
 
 class Favours(ConstantPolicy):
@@ -471,37 +411,26 @@ class Favours(ConstantPolicy):
         return np.tile([0.6, 0.1, 0.1, 0.1, 0.1], (len(logs), 1))
 
 
+D, UNIFORM = ConstantPolicy("d"), UniformPolicy()
+LABELS = np.zeros((2, 1)), ["d", "b"]
+MIXED = MixturePolicy([MixturePolicy([UNIFORM], [1.0]), D], [0.5, 0.5])
+MEMBERS = [D, clone(D).fit(*LABELS), UNIFORM, clone(UNIFORM).fit(*LABELS), MIXED]
+
+
 @pytest.mark.parametrize("restricted", [False, True])
 @pytest.mark.parametrize(
-    "policy",
-    [
-        ConstantPolicy("d"),
-        ConstantPolicy("d").fit(np.zeros((2, 1)), ["d", "b"]),
-        UniformPolicy(),
-        UniformPolicy().fit(np.zeros((2, 1)), ["d", "b"]),
-        MixturePolicy([ConstantPolicy("d"), UniformPolicy()], [0.3, 0.7]),
-        MixturePolicy(
-            [MixturePolicy([UniformPolicy()], [1.0]), ConstantPolicy("d")], [0.5, 0.5]
-        ),
-    ],
-    ids=repr,
+    "policy", [*MEMBERS, MixturePolicy([D, UNIFORM], [0.3, 0.7])], ids=repr
 )
 def test_policies_that_answer_for_the_logged_action_alone(
     policy, restricted, global_random_seed
 ):
     logs = many_rounds(global_random_seed, restricted)
     table = action_probabilities(policy, logs)
-    rows = np.arange(len(logs))
-    np.testing.assert_array_equal(
-        policy.logged_proba(logs), table[rows, logs.action_index]
-    )
+    logged = table[np.arange(len(logs)), logs.action_index]
+    assert_array_equal(policy.logged_proba(logs), logged)
     for codes in ([], [1], [0, 3], np.arange(5)):
-        np.testing.assert_allclose(
-            policy.mass_on(logs, codes),
-            table[:, np.asarray(codes, int)].sum(axis=1),
-            rtol=0,
-            atol=1e-15,
-        )
+        mass = table[:, np.asarray(codes, int)].sum(axis=1)
+        assert_allclose(policy.mass_on(logs, codes), mass, rtol=0, atol=1e-15)
 
 
 def test_labels_that_the_logs_do_not_know_raise_when_asked_alone(global_random_seed):
@@ -520,23 +449,18 @@ def test_labels_that_the_logs_do_not_know_raise_when_asked_alone(global_random_s
     available = logs.available.copy()
     available[logs.action_index != 1, 1] = False
     first = int(np.flatnonzero(~available[:, 1])[0])
-    logs = BanditLogs(
-        logs.context, logs.action, logs.reward, available=available, actions=[*"edcba"]
-    )
     with pytest.raises(ValueError, match=f"every offered action at row {first} "):
-        ConstantPolicy("d").mass_on(logs, [1])
+        ConstantPolicy("d").mass_on(logs.replace(available=available), [1])
 
 
 def test_who_does_not_answer_for_the_logged_action_alone():
     """A parent's answer for the logged action would be that of another policy."""
     logs = many_rounds(0, False).replace(propensity=np.full(40, 0.2))
     tabular = FunctionPolicy(lambda X: np.full((len(X), 5), 0.2))
-    for policy in (tabular, MixturePolicy([UniformPolicy(), tabular], [0.5, 0.5])):
+    for policy in (tabular, MixturePolicy([UNIFORM, tabular], [0.5, 0.5])):
         assert not hasattr(policy, "logged_proba")
-    for policy in (
-        Favours("d"),
-        MixturePolicy([UniformPolicy(), Favours("d")], [0.5, 0.5]),
-    ):
+    mixture = MixturePolicy([UNIFORM, Favours("d")], [0.5, 0.5])
+    for policy in (Favours("d"), mixture):
         table = action_probabilities(policy, logs)
         found = IPS().fit(logs).evaluate(policy).value
         assert found == pytest.approx(IPS().fit(logs).evaluate(table).value)

@@ -200,18 +200,20 @@ def test_a_row_of_probabilities_is_enough_without_contexts():
     np.testing.assert_array_equal(proba, [[1.0, 0.0], [0.5, 0.5]])
 
 
-def test_parameters_are_checked_before_a_life():
+def test_what_cannot_live():
     with pytest.raises(ValueError, match="'alpha' parameter of LinUCB"):
         replayed(LinUCB(alpha=-1.0), make_logs(4))
+    policy = make_pipeline(StandardScaler(), LinUCB())
+    with pytest.raises(TypeError, match="Pipeline cannot end in LinUCB, which learns"):
+        DRns().fit(make_logs(4)).evaluate(policy)
 
 
 def test_frozen_policy_of_segments_in_the_logs():
     logs = make_logs(40)
     logs = logs.with_columns(group_of=high(logs.context))
     frozen = SegmentedPolicy(UCB1(), "group_of").fit(logs).frozen()
-    np.testing.assert_array_equal(
-        action_probabilities(frozen, logs), np.tile([1.0, 0, 0, 0], (40, 1))
-    )
+    proba = action_probabilities(frozen, logs)
+    np.testing.assert_array_equal(proba, np.tile([1.0, 0, 0, 0], (40, 1)))
 
 
 def test_a_frozen_estimator_learns_no_more():
@@ -227,12 +229,6 @@ def test_a_frozen_estimator_learns_no_more():
     assert quiet(ips, frozen).value == quiet(ips, expected).value
     assert values[0].value == values[1].value
     assert not values[0].adaptive
-
-
-def test_a_pipeline_cannot_learn():
-    policy = make_pipeline(StandardScaler(), LinUCB())
-    with pytest.raises(TypeError, match="Pipeline cannot end in LinUCB, which learns"):
-        DRns().fit(make_logs(4)).evaluate(policy)
 
 
 # Random numbers of its own must follow random_state, or all histories share them.

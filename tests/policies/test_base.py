@@ -39,51 +39,36 @@ def test_a_policy_of_ones_own():
     assert_array_equal(policy.predict_proba([[1.0]]), [[0.5, 0.5]])
     assert policy.predict([[1.0], [2.0]]).tolist() == ["a", "a"]
     assert_array_equal(policy.predict_proba([[1.0]], [[False, True]]), [[0, 1]])
-
-
-@pytest.mark.parametrize(
-    "available",
-    [[[True]], [True, True], [[1, 0]], [[True, True]] * 2, [["a", "b"]]],
-    ids=str,
-)
-def test_offers_must_fit_the_classes(available):
-    policy = HalfPolicy().fit(np.zeros((2, 1)), ["a", "b"])
-    with pytest.raises(ValueError, match=r"boolean array of shape \(1, 2\)"):
-        policy.predict_proba([[0.0]], available)
-
-
-def test_logs_stand_for_their_context_and_offers():
-    policy = HalfPolicy().fit(np.zeros((2, 1)), ["a", "b"])
+    for bad in ([[True]], [True, True], [[1, 0]], [[True, True]] * 2, [["a", "b"]]):
+        with pytest.raises(ValueError, match=r"boolean array of shape \(1, 2\)"):
+            policy.predict_proba([[0.0]], bad)
+    # logs stand for their context and offers
     logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1, 1])
     assert_array_equal(policy.predict_proba(logs), policy.predict_proba(logs.context))
     assert_array_equal(policy.predict(logs), policy.predict(logs.context))
     with pytest.raises(TypeError, match="beside BanditLogs, which hold their own"):
         policy.predict_proba(logs, np.ones((2, 2), dtype=bool))
+    # labels are needed
+    message = r"HalfPolicy\.fit needs logs, .* y is missing"
+    with pytest.raises(ValueError, match=message):
+        HalfPolicy().fit(np.zeros((2, 1)))
 
 
 def test_offers_are_matched_by_label():
     policy = UniformPolicy().fit(np.zeros((3, 1)), ["a", "b", "c"])
-    offered = np.array([[True, False], [True, True]])
-    logs = BanditLogs(
-        np.zeros((2, 1)), ["c", "a"], [1, 1], actions=["c", "a"], available=offered
+    offered, given = (
+        [[True, False], [True, True]],
+        (np.zeros((2, 1)), ["c", "a"], [1, 1]),
     )
+    logs = BanditLogs(*given, actions=["c", "a"], available=np.array(offered))
     assert policy.predict_proba(logs).tolist() == [[0, 0, 1], [0.5, 0, 0.5]]
     assert policy.predict(logs).tolist() == ["c", "a"]
     policy = HalfPolicy().fit(np.zeros((3, 1)), ["a", "b"])
     assert policy.predict_proba(logs[1:], None).shape == (1, 2)
-
-
-def test_a_policy_that_knows_no_actions_takes_those_of_the_logs():
-    logs = BanditLogs(np.zeros((2, 1)), ["c", "a"], [1, 1])
+    # a policy that knows no actions takes those of the logs
+    logs = BanditLogs(*given)
     assert_array_equal(UniformPolicy().predict_proba(logs), np.full((2, 2), 0.5))
     assert UniformPolicy().predict(logs).tolist() == ["a", "a"]
-
-
-def test_labels_are_needed():
-    with pytest.raises(
-        ValueError, match=r"HalfPolicy\.fit needs logs, .* y is missing"
-    ):
-        HalfPolicy().fit(np.zeros((2, 1)))
 
 
 @pytest.mark.filterwarnings("ignore:scores of .* rest on few effective rounds")
@@ -188,26 +173,20 @@ def test_a_policy_that_did_not_act():
         logs.with_logger_policies({**POLICIES, "b": never})
 
 
-@pytest.mark.parametrize(
-    ("policies", "error", "match"),
-    [
+def test_bad_policies():
+    for policies, error, match in (
         ([UniformPolicy()], TypeError, "dict of policies"),
         ({"a": UniformPolicy()}, ValueError, "'b' has no policy"),
-        ({**POLICIES, "d": UniformPolicy()}, ValueError, "'d' is not a logger"),
-        ({**POLICIES, "b": EpsilonGreedy()}, TypeError, r"'b', EpsilonGreedy, learns"),
-        ({**POLICIES, "b": np.full((N, 2), 0.4)}, ValueError, r"'b' must sum to 1"),
-        ({**POLICIES, "b": np.full((3, 2), 0.5)}, ValueError, "belongs to the rows"),
-        ({**POLICIES, "b": "nowhere"}, ValueError, "not a column"),
-        ({**POLICIES, "b": np.full(N, -0.5)}, ValueError, r"probability -0.5 to "),
-        ({**POLICIES, "b": np.full(N, 1.5)}, ValueError, r"must lie in .*got 1.5"),
-    ],
-)
-def test_bad_policies(policies, error, match):
-    with pytest.raises(error, match=match):
-        unknown_propensities().with_logger_policies(policies)
-
-
-def test_bad_logs():
+        (POLICIES | {"d": UniformPolicy()}, ValueError, "'d' is not a logger"),
+        (POLICIES | {"b": EpsilonGreedy()}, TypeError, r"'b', EpsilonGreedy, learns"),
+        (POLICIES | {"b": np.full((N, 2), 0.4)}, ValueError, r"'b' must sum to 1"),
+        (POLICIES | {"b": np.full((3, 2), 0.5)}, ValueError, "belongs to the rows"),
+        (POLICIES | {"b": "nowhere"}, ValueError, "not a column"),
+        (POLICIES | {"b": np.full(N, -0.5)}, ValueError, r"probability -0.5 to "),
+        (POLICIES | {"b": np.full(N, 1.5)}, ValueError, r"must lie in .*got 1.5"),
+    ):
+        with pytest.raises(error, match=match):
+            unknown_propensities().with_logger_policies(policies)
     nameless = BanditLogs(np.zeros((2, 1)), [0, 1], [0.0, 1.0])
     with pytest.raises(ValueError, match="the logs have no logger"):
         nameless.with_logger_policies(POLICIES)

@@ -23,6 +23,7 @@ from sklearn.svm import LinearSVC
 
 from skope_ope import BanditLogs, ClassifierPolicy
 from skope_ope.policies import action_probabilities
+from tests._frames import frame_of
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(120, 3))
@@ -77,14 +78,11 @@ def test_epsilon_is_spread_over_all_actions():
     assert_allclose(policy.predict_proba(X), 0.7 * greedy + 0.1)
     always = ClassifierPolicy(epsilon=1).fit(X, ACTION)
     assert_allclose(always.predict_proba(X), 1 / 3)
-
-
-def test_temperature_is_a_softmax_of_log_probabilities():
+    # a temperature is a softmax of log-probabilities
     inner = LogisticRegression().fit(X, ACTION).predict_proba(X)
     for temperature in (0.25, 1, 3.0):
-        policy = ClassifierPolicy(
-            LogisticRegression(), temperature=temperature, epsilon=0.3
-        ).fit(X, ACTION)
+        policy = ClassifierPolicy(LogisticRegression(), epsilon=0.3)
+        policy.set_params(temperature=temperature).fit(X, ACTION)
         power = inner ** (1 / temperature)
         expected = power / power.sum(axis=1, keepdims=True)
         assert_allclose(policy.predict_proba(X), 0.7 * expected + 0.1)
@@ -116,32 +114,24 @@ def test_argmax_and_exploration_run_over_what_is_offered():
     proba = np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
     offered = np.array([[False, True, True], [True, False, True]])
     policy = ClassifierPolicy(Rigged(), epsilon=0.2).fit(np.eye(3), [0, 1, 2])
-    assert_allclose(
-        policy.predict_proba(proba, offered), [[0, 0.9, 0.1], [0.9, 0, 0.1]]
-    )
-    soft = ClassifierPolicy(Rigged(), temperature=1, epsilon=0.2)
-    soft.fit(np.eye(3), [0, 1, 2])
-    assert_allclose(
-        soft.predict_proba(proba, offered),
-        [[0, 0.1 + 0.48, 0.1 + 0.32], [0.1 + 0.8 * 5 / 7, 0, 0.1 + 0.8 * 2 / 7]],
-    )
+    found = policy.predict_proba(proba, offered)
+    assert_allclose(found, [[0, 0.9, 0.1], [0.9, 0, 0.1]])
+    policy.set_params(temperature=1).fit(np.eye(3), [0, 1, 2])
+    expected = [[0, 0.48, 0.32], [0.8 * 5 / 7, 0, 0.8 * 2 / 7]]
+    assert_allclose(policy.predict_proba(proba, offered), expected + 0.1 * offered)
 
 
-@pytest.mark.parametrize(
-    "classifier", [LogisticRegression(), LinearSVC(), NearestCentroid()], ids=str
-)
-def test_offering_everything_changes_nothing(classifier):
-    for labels in (ACTION, CODE % 2):
-        policy = ClassifierPolicy(classifier, epsilon=0.1).fit(X, labels)
-        offered = np.ones((120, len(policy.classes_)), dtype=bool)
-        assert_array_equal(policy.predict_proba(X, offered), policy.predict_proba(X))
-
-
-def test_the_best_of_two_classes_by_a_decision_function():
+def test_offering_everything_changes_nothing():
+    for classifier in (LogisticRegression(), LinearSVC(), NearestCentroid()):
+        for labels in (ACTION, CODE % 2):
+            policy = ClassifierPolicy(classifier, epsilon=0.1).fit(X, labels)
+            offered = np.ones((120, len(policy.classes_)), dtype=bool)
+            found = policy.predict_proba(X, offered)
+            assert_array_equal(found, policy.predict_proba(X))
+    # the best of two classes by a decision function
     policy = ClassifierPolicy(LinearSVC()).fit(X, CODE % 2)
     for column in (0, 1):
-        offered = np.zeros((120, 2), dtype=bool)
-        offered[:, column] = True
+        offered = np.tile(np.arange(2) == column, (120, 1))
         assert_array_equal(policy.predict_proba(X, offered), offered)
 
 
@@ -248,26 +238,24 @@ def test_classifiers_may_give_frames():
         def predict_proba(self, X):
             return pd.DataFrame(super().predict_proba(X))
 
-    for available in (None, np.ones((120, 3), dtype=bool)):
-        found, expected = (
-            ClassifierPolicy(one, temperature=2.0)
-            .fit(X, ACTION)
-            .predict_proba(X, available=available)
-            for one in (Framed(), GaussianNB())
-        )
-        assert_array_equal(found, expected)
+    framed, plain = (
+        ClassifierPolicy(one, temperature=2.0).fit(X, ACTION)
+        for one in (Framed(), GaussianNB())
+    )
+    for offered in (None, np.ones((120, 3), dtype=bool)):
+        expected = plain.predict_proba(X, available=offered)
+        assert_array_equal(framed.predict_proba(X, available=offered), expected)
 
 
 # -- learning from logs ----------------------------------------------------------
 
 
 SCALED = make_pipeline(StandardScaler(), LogisticRegression())
+TWICE = make_pipeline(StandardScaler(), SCALED)
 WEIGHTED = {  # name of the fit parameter: classifier
     "sample_weight": LogisticRegression(),
     "logisticregression__sample_weight": SCALED,
-    "pipeline__logisticregression__sample_weight": make_pipeline(
-        StandardScaler(), SCALED
-    ),
+    "pipeline__logisticregression__sample_weight": TWICE,
 }
 SAMPLE_WEIGHT = [
     GaussianNB(),
@@ -306,33 +294,25 @@ def test_weights_are_rewards_over_propensities_times_the_weights_of_the_logs():
         assert_allclose(policy.predict_proba(X), by_hand.predict_proba(X))
 
 
-@pytest.mark.parametrize(
-    "classifier",
-    [
-        KNeighborsClassifier(3),
-        make_pipeline(StandardScaler(), KNeighborsClassifier(3)),
-        LinearDiscriminantAnalysis(),
-    ],
-    ids=str,
-)
-def test_classifiers_without_weights_are_resampled(classifier):
+KNN = KNeighborsClassifier(3)
+LDA = LinearDiscriminantAnalysis()
+
+
+def test_classifiers_without_weights_are_resampled():
     logs = logs_of()
-    policy = ClassifierPolicy(classifier, temperature=1.0).fit(logs)
-    again = ClassifierPolicy(classifier, temperature=1.0).fit(logs)
-    assert_array_equal(policy.predict_proba(X), again.predict_proba(X))
     weight = np.where(GOOD, REWARD / PROPENSITY, 0)
     rows = np.flatnonzero(weight > 0)
     p = weight[rows] / weight.sum()
     drawn = np.sort(np.random.RandomState(0).choice(rows, len(rows), p=p))
-    by_hand = clone(classifier).fit(X[drawn], ACTION[drawn])
-    assert_allclose(policy.predict_proba(X), by_hand.predict_proba(X))
-
-
-def test_resampling_may_leave_one_action():
+    for classifier in (KNN, make_pipeline(StandardScaler(), KNN), LDA):
+        by_hand = clone(classifier).fit(X[drawn], ACTION[drawn]).predict_proba(X)
+        for _ in range(2):
+            policy = ClassifierPolicy(classifier, temperature=1.0).fit(logs)
+            assert_allclose(policy.predict_proba(X), by_hand)
+    # which may leave one action
     propensity = PROPENSITY.copy()
     propensity[np.flatnonzero(GOOD)[0]] = 1e-12
-    logs = logs_of(propensity=propensity)
-    policy = ClassifierPolicy(LinearDiscriminantAnalysis()).fit(logs)
+    policy = ClassifierPolicy(LDA).fit(logs_of(propensity=propensity))
     assert {*policy.predict(X)} == {ACTION[GOOD][0]}
 
 
@@ -373,26 +353,22 @@ def test_one_rewarded_action_is_always_taken():
         assert {*policy.predict(X)} == {"b"}
 
 
+NEGATIVE = logs_of(reward=np.where(np.arange(120) == 7, -2, REWARD))
+NOTHING = [
+    logs_of(reward=np.zeros(120)),
+    logs_of(sample_weight=np.where(GOOD, 0.0, 1.0)),
+    logs_of()[:0],
+]
+
+
 @pytest.mark.parametrize(
     ("classifier", "given", "error", "message"),
     [
         (None, [X], ValueError, r"ndarray is no BanditLogs.*from_frame"),
         (Ridge(), [X, CODE], TypeError, "Ridge is not a classifier"),
         (None, [logs_of(), ACTION[1:]], ValueError, "takes no y beside logs"),
-        (
-            None,
-            [logs_of(reward=np.where(np.arange(120) == 7, -2, REWARD))],
-            ValueError,
-            r"reward -2 at row 7 is negative\. Use IPSPol",
-        ),
-        *(
-            (None, [logs], ValueError, "no row of the logs has a positive reward")
-            for logs in (
-                logs_of(reward=np.zeros(120)),
-                logs_of(sample_weight=np.where(GOOD, 0.0, 1.0)),
-                logs_of()[:0],
-            )
-        ),
+        (None, [NEGATIVE], ValueError, r"reward -2 at row 7 is negative\. Use IPSPol"),
+        *((None, [logs], ValueError, "has a positive reward") for logs in NOTHING),
     ],
 )
 def test_what_cannot_be_learned_from(classifier, given, error, message):
@@ -432,9 +408,7 @@ def test_sparse_contexts_and_frames():
     policy = ClassifierPolicy(epsilon=0.1).fit(logs)
     assert_allclose(policy.predict_proba(logs.context), expected)
     for library in ("pandas", "polars"):
-        frame = pytest.importorskip(library).DataFrame(
-            {name: X[:, j] for j, name in enumerate("uvw")}
-        )
+        frame = frame_of(library, {name: X[:, j] for j, name in enumerate("uvw")})
         logs = logs_of(context=frame)
         policy = ClassifierPolicy(epsilon=0.1).fit(logs)
         assert policy.feature_names_in_.tolist() == ["u", "v", "w"]
@@ -468,17 +442,13 @@ def test_clone_unfits_and_nested_parameters_work():
     frozen = clone(FrozenEstimator(policy))
     assert_array_equal(frozen.predict_proba(X), policy.predict_proba(X))
 
-
-def test_a_search_over_logs_with_a_scorer_of_ones_own():
     def scorer(policy, logs, y=None):
         assert isinstance(logs, BanditLogs)
         return -abs(policy.epsilon - 0.2)
 
     grid = {"epsilon": [0.1, 0.2], "classifier__C": [0.1, 1.0]}
-    search = GridSearchCV(
-        ClassifierPolicy(LogisticRegression()), grid, scoring=scorer, cv=3
-    )
-    assert search.fit(logs_of()).best_params_["epsilon"] == 0.2
+    search = GridSearchCV(policy, grid, scoring=scorer, cv=3).fit(logs_of())
+    assert search.best_params_["epsilon"] == 0.2
     assert search.best_estimator_.classes_.tolist() == ["a", "b", "c"]
 
 
@@ -491,14 +461,10 @@ def test_pickles_act_the_same_and_logs_stay_as_they_are():
     assert pickle.dumps([logs.context, logs.action, logs.reward]) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("epsilon", bad) for bad in (1.5, -0.1, "a")),
-        *(("temperature", bad) for bad in (0, np.inf)),
-        ("classifier", 3),
-    ],
-)
-def test_bad_parameters_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"The '{name}' parameter of ClassifierPolicy"):
-        ClassifierPolicy(**{name: value}).fit(X, ACTION)
+def test_bad_parameters_are_refused():
+    bad = {"epsilon": (1.5, -0.1, "a"), "temperature": (0, np.inf), "classifier": (3,)}
+    for name, values in bad.items():
+        for value in values:
+            policy = ClassifierPolicy(**{name: value})
+            with pytest.raises(ValueError, match=f"The '{name}' parameter of Classif"):
+                policy.fit(X, ACTION)

@@ -126,24 +126,23 @@ def test_parts_of_a_policy():
     assert learned_share(search.fit(TRAIN), LOGS) == 0.75
 
 
-@pytest.mark.parametrize("target", [np.full((N, 5), 0.2), "pi", EpsilonGreedy()])
-def test_what_has_learned_from_no_round(target):
-    logs = make_bandit_logs(N, n_actions=5, random_state=1)
-    assert learned_share(target, logs.with_columns(pi=np.full((N, 5), 0.2))) == 0
+def test_what_has_learned_from_no_round():
+    pi = np.full((N, 5), 0.2)
+    logs = make_bandit_logs(N, n_actions=5, random_state=1).with_columns(pi=pi)
+    for target in (pi, "pi", EpsilonGreedy()):
+        assert learned_share(target, logs) == 0
 
 
-@pytest.mark.parametrize(
-    "evaluator", [IPS(), DirectMethod(), RejectionSampling(random_state=0)]
-)
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_evaluators_warn(evaluator):
+def test_evaluators_warn():
     policy = clone(LEARNERS[0]).fit(TRAIN)
-    assert warned(evaluator.fit(LOGS).evaluate(policy)) == [0.75]
-    assert warned(evaluator.evaluate(policy, TEST)) == []
-    table = evaluate({"p": policy, "u": UniformPolicy()}, LOGS, evaluators=[evaluator])
-    name = type(evaluator).__name__
-    assert warned(table["p", name]) == [0.75]
-    assert warned(table["u", name]) == []
+    for evaluator in (IPS(), DirectMethod(), RejectionSampling(random_state=0)):
+        assert warned(evaluator.fit(LOGS).evaluate(policy)) == [0.75]
+        assert warned(evaluator.evaluate(policy, TEST)) == []
+        policies, name = {"p": policy, "u": UniformPolicy()}, type(evaluator).__name__
+        table = evaluate(policies, LOGS, evaluators=[evaluator])
+        assert warned(table["p", name]) == [0.75]
+        assert warned(table["u", name]) == []
 
 
 def test_the_message():
@@ -153,6 +152,10 @@ def test_the_message():
     assert len([w for w in caught if w.category is LearnedRoundsWarning]) == 1
     with pytest.warns(LearnedRoundsWarning, match=r"75\.0%"):
         compare_policies({"p": policy, "u": UniformPolicy()}, LOGS, evaluator=SNIPS())
+    search = SlopeSearch(SNIPS(), {"cmax": [3, 1]}, scoring=EvaluatorScorer(policy))
+    with pytest.warns(LearnedRoundsWarning, match="75.0%") as caught:
+        search.fit(LOGS)
+    assert [w.filename for w in caught] == [__file__]
 
 
 def test_searches_are_silent_and_scores_of_training_parts_warn():
@@ -175,14 +178,6 @@ def test_a_search_over_evaluators_warns_of_its_policy():
     search.fit(LOGS[60:])
 
 
-def test_slope_warns():
-    policy = clone(LEARNERS[0]).fit(TRAIN)
-    search = SlopeSearch(SNIPS(), {"cmax": [3, 1]}, scoring=EvaluatorScorer(policy))
-    with pytest.warns(LearnedRoundsWarning, match="75.0%") as caught:
-        search.fit(LOGS)
-    assert [w.filename for w in caught] == [__file__]
-
-
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_slate_policies():
     first, second = SLATES[:40], SLATES[40:]
@@ -190,27 +185,18 @@ def test_slate_policies():
     assert learned_share(ranker, SLATES) == 2 / 3
     assert warned(PseudoInverse().fit(first).evaluate(ranker)) == [1.0]
     assert warned(PseudoInverse().fit(second).evaluate(ranker)) == []
-    assert learned_share(PseudoInverseRanker(Ridge()).fit([first]), SLATES) == 2 / 3
-    assert learned_share(PseudoInverseRanker(Ridge()).fit([first, second]), SLATES) == 1
-    stream = PseudoInverseRanker(Ridge()).fit(part for part in (first, second))
+    assert learned_share(ranker.fit([first]), SLATES) == 2 / 3
+    assert learned_share(ranker.fit([first, second]), SLATES) == 1
+    stream = ranker.fit(part for part in (first, second))
     assert learned_share(stream, SLATES) == 0  # it may not fit into memory
-
-
-def test_ranking_policies():
-    logs = SlateLogs(
-        SLATES.context,
-        SLATES.slate,
-        SLATES.reward,
-        slot_reward=np.zeros(SLATES.slate.shape),
-        n_candidates=SLATES.n_candidates,
-        item_features=SLATES.item_features,
-    )
+    # rankings
+    fields = {"slot_reward": np.zeros(SLATES.slate.shape)}
+    fields |= {f: getattr(SLATES, f) for f in ("n_candidates", "item_features")}
+    logs = SlateLogs(SLATES.context, SLATES.slate, SLATES.reward, **fields)
     ranking = RankingPolicy(Ridge(), SLATES.n_slots).fit(logs[:30])
-    assert learned_share(ranking, logs) == 0.5
-    mixture = MixtureSlatePolicy(
-        [ranking, UniformSlatePolicy(SLATES.n_slots)], [0.5, 0.5]
-    )
-    assert learned_share(mixture, logs) == 0.5
+    uniform = UniformSlatePolicy(SLATES.n_slots)
+    for policy in (ranking, MixtureSlatePolicy([ranking, uniform], [0.5, 0.5])):
+        assert learned_share(policy, logs) == 0.5
     ranking.fit(np.zeros((3, 2)), np.zeros(3))
     assert learned_share(ranking, logs) == 0
 
@@ -218,13 +204,10 @@ def test_ranking_policies():
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_logs_with_groups_are_split_by_group():
     logs, policy = LOGS.replace(group=np.arange(N) // 2), clone(LEARNERS[0])
-    for some, splitter in (
-        (logs, "GroupShuffleSplit"),
-        (LOGS, "train_test_split(logs)"),
-    ):
-        value = IPS().fit(some).evaluate(policy.fit(some))
-        [text] = [str(w) for w in value.warnings if isinstance(w, LearnedRoundsWarning)]
-        assert splitter in text
+    for some, text in ((logs, "GroupShuffleSplit"), (LOGS, "train_test_split(logs)")):
+        told = IPS().fit(some).evaluate(policy.fit(some)).warnings
+        [told] = [str(w) for w in told if isinstance(w, LearnedRoundsWarning)]
+        assert text in told
     # what the warning says to do works
     train, test = next(GroupShuffleSplit().split(logs, groups=logs.group))
     assert not set(logs[train].group) & set(logs[test].group)

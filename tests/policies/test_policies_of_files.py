@@ -48,6 +48,10 @@ def run(tmp_path, capsys):
 # The value of the file: 2 (pi(a) + pi(a)) / 3 of its rows 0 and 2, rewarded both.
 
 
+def read(run, table, by):
+    return run(*([] if by is None else ["--policy-table-by", by]), table=table)
+
+
 @pytest.mark.parametrize(
     ("table", "by", "shares"),
     [
@@ -61,9 +65,7 @@ def run(tmp_path, capsys):
     ],
 )
 def test_tables(run, table, by, shares):
-    words = [] if by is None else ["--policy-table-by", by]
-    found = run(*words, table=table)
-    assert found == pytest.approx(2 * sum(shares) / 3, rel=1e-12)
+    assert read(run, table, by) == pytest.approx(2 * sum(shares) / 3, rel=1e-12)
 
 
 def test_labels_may_be_numbers_in_one_of_the_files(run):
@@ -73,9 +75,8 @@ def test_labels_may_be_numbers_in_one_of_the_files(run):
     assert run(table="item,p\n1,1\nx,0\n", log=numbers) == pytest.approx(4 / 3)
 
 
-@pytest.mark.parametrize(
-    ("table", "by", "message"),
-    [
+def test_bad_tables(run):
+    for table, by, message in (
         ("", None, "is empty"),
         ("item,p\n", None, "is empty"),
         ("item,p\na,1,2\n", None, "line 2: 3 cells under 2 column names"),
@@ -88,11 +89,8 @@ def test_labels_may_be_numbers_in_one_of_the_files(run):
         ("item,p\na,0.5\nc,0.5\n", None, "name all actions with --actions"),
         ("item,p_1\na,1\n", "kind", "must be called 2, or end in '_2'"),
         ("item,p_1,p_2,q_2\na,1,1,1\n", "kind", "2 such columns"),
-    ],
-)
-def test_bad_tables(run, table, by, message):
-    words = [] if by is None else ["--policy-table-by", by]
-    assert message in run(*words, table=table)
+    ):
+        assert message in read(run, table, by)
 
 
 # Saved policies see the columns as they are, not as models that are fitted here.
@@ -102,6 +100,16 @@ BY_AGE = ClassifierPolicy(DecisionTreeClassifier()).fit([[30.0], [60.0]], ["a", 
 
 def test_columns_in_their_order(run):
     assert run(*AGE, policy=BY_AGE) == pytest.approx(4 / 3)
+    policy = ClassifierPolicy(LogisticRegression()).fit(np.eye(2), ["a", "b"])
+    found = run(*AGE, policy=policy)
+    assert "on 2 numbers without column names, but 1 are named" in found
+    assert "column 'city' holds texts" in run(*CONTEXT, policy=policy)
+    # policies that look at nothing need no columns
+    policy = UniformPolicy().fit(np.zeros((2, 3)), ["a", "b"])
+    assert run(policy=policy) == pytest.approx(2 / 3)
+    for thing in (LogisticRegression(), {"p": 1}, LogisticRegression):
+        found = run(*AGE, policy=thing)
+        assert "policy" in found or "class" in found
 
 
 @pytest.mark.frames
@@ -115,38 +123,12 @@ def test_columns_by_name(run, monkeypatch):
     assert "needs pandas" in run(policy=policy)
 
 
-@pytest.mark.parametrize(
-    ("context", "message"),
-    [
-        (AGE, "on 2 numbers without column names, but 1 are named"),
-        (CONTEXT, "column 'city' holds texts"),
-    ],
-)
-def test_the_number_of_columns_is_checked(run, context, message):
-    policy = ClassifierPolicy(LogisticRegression()).fit(np.eye(2), ["a", "b"])
-    assert message in run(*context, policy=policy)
-
-
-def test_policies_that_look_at_nothing_need_no_columns(run):
-    policy = UniformPolicy().fit(np.zeros((2, 3)), ["a", "b"])
-    assert run(policy=policy) == pytest.approx(2 / 3)
-
-
-@pytest.mark.parametrize("thing", [LogisticRegression(), {"p": 1}, LogisticRegression])
-def test_other_things_are_refused(run, thing):
-    found = run(*AGE, policy=thing)
-    assert "policy" in found or "class" in found
-
-
-@pytest.mark.parametrize(
-    ("policy", "context"), [(LinUCB(), AGE), (EpsilonGreedy(), CONTEXT)]
-)
-def test_a_policy_that_learns_acts_on_the_columns_as_they_are(run, policy, context):
+def test_a_policy_that_learns_acts_on_the_columns_as_they_are(run):
     """Who looks at no context needs none of them."""
     rows = ROWS.splitlines()
     log = "\n".join([rows[0], *rows[1:] * 30])
-    found = run(*context, policy=policy, log=log, evaluators="Replay")
-    assert found > 0.9
+    for policy, context in ((LinUCB(), AGE), (EpsilonGreedy(), CONTEXT)):
+        assert run(*context, policy=policy, log=log, evaluators="Replay") > 0.9
 
 
 # A policy that is learned on a part of the rounds

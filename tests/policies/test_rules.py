@@ -3,7 +3,6 @@
 """Policies without a model: uniform, constant, and functions of the contexts."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -21,8 +20,9 @@ from skope_ope import (
     compare_policies,
     evaluate,
 )
-from skope_ope.exceptions import OPEWarning
 from skope_ope.policies import action_probabilities
+from tests._frames import every_library, frame_of
+from tests._quiet import quiet
 
 # Uniform
 LABELLED = BanditLogs(np.zeros((3, 2)), ["a", "b", "c"], [1, 1, 1], actions=[*"cbaz"])
@@ -60,30 +60,24 @@ def test_without_logs_the_actions_are_needed():
 # Constant
 
 
-@pytest.mark.parametrize(
-    "policy", [ConstantPolicy("b"), ConstantPolicy("b").fit(LABELLED)]
-)
-def test_it_always_takes_its_action(policy):
-    check_is_fitted(policy)
-    assert policy.predict(LABELLED.context).tolist() == ["b"] * 3
+def test_it_always_takes_its_action():
     offered = np.ones((3, 4), dtype=bool)
-    for logs in (LABELLED, LABELLED.replace(available=offered)):
-        assert_array_equal(action_probabilities(policy, logs), [[0, 1, 0, 0]] * 3)
     offered[2, 1] = False  # it has nothing else to say
-    with pytest.raises(ValueError, match=r"offered .*at row 2 \(1 such rows\)"):
-        action_probabilities(policy, LABELLED.replace(available=offered))
-
-
-def test_classes_are_those_of_fit():
+    for policy in (ConstantPolicy("b"), ConstantPolicy("b").fit(LABELLED)):
+        check_is_fitted(policy)
+        assert policy.predict(LABELLED.context).tolist() == ["b"] * 3
+        for logs in (LABELLED, LABELLED.replace(available=np.ones((3, 4), dtype=bool))):
+            assert_array_equal(action_probabilities(policy, logs), [[0, 1, 0, 0]] * 3)
+        with pytest.raises(ValueError, match=r"offered .*at row 2 \(1 such rows\)"):
+            action_probabilities(policy, LABELLED.replace(available=offered))
+    # classes are those of fit
     assert ConstantPolicy("b").classes_.tolist() == ["b"]
     assert ConstantPolicy("b").fit(LABELLED).classes_.tolist() == [*"cbaz"]
     policy = ConstantPolicy(7).fit(np.zeros((2, 1)), [7, -1])
     assert policy.classes_.tolist() == [-1, 7]
     assert_array_equal(policy.predict_proba([[0.0]]), [[0, 1]])
     assert clone(policy).classes_.tolist() == [7]
-
-
-def test_actions_that_were_never_logged():
+    # actions that were never logged
     proba = action_probabilities(ConstantPolicy("z"), LABELLED)
     assert_array_equal(proba, [[0, 0, 0, 1]] * 3)
     with pytest.raises(ValueError, match=r"actions that the logs do not know: \['q'\]"):
@@ -94,26 +88,18 @@ def test_actions_that_were_never_logged():
 
 def test_with_many_actions_it_is_asked_once(monkeypatch):
     """No table of probabilities is made: there is nothing to cut into small blocks."""
-    n_rounds, n_actions = 300, 100_000
-    action = np.arange(n_rounds) * 300
-    logs = BanditLogs(
-        np.zeros((n_rounds, 1)),
-        action,
-        np.ones(n_rounds),
-        np.full(n_rounds, 1 / n_actions),
-        actions=np.arange(n_actions),
-    )
+    n, k = 300, 100_000
+    given = np.zeros((n, 1)), np.arange(n) * 300, np.ones(n), 1 / k
+    logs = BanditLogs(*given, actions=np.arange(k))
     asked, answer = [], ConstantPolicy.logged_proba
-    monkeypatch.setattr(
-        ConstantPolicy,
-        "logged_proba",
-        lambda self, rounds: asked.append(len(rounds)) or answer(self, rounds),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        value = IPS().fit(logs).evaluate(ConstantPolicy(600))
-    assert value.value == pytest.approx(n_actions / n_rounds)
-    assert asked == [n_rounds]
+
+    def logged_proba(self, rounds):
+        asked.append(len(rounds))
+        return answer(self, rounds)
+
+    monkeypatch.setattr(ConstantPolicy, "logged_proba", logged_proba)
+    assert quiet(IPS().fit(logs), ConstantPolicy(600)).value == pytest.approx(k / n)
+    assert asked == [n]
 
 
 # Functions
@@ -128,26 +114,19 @@ def by_feature(X):
 def test_columns_are_the_actions_of_the_logs():
     proba = action_probabilities(FunctionPolicy(by_feature), LOGS)
     assert_array_equal(proba, by_feature(X))
-
-
-def test_after_fit_columns_are_the_classes():
+    lists = FunctionPolicy(lambda X: [[1, 0]] * len(X))
+    assert_array_equal(action_probabilities(lists, LOGS), [[1.0, 0.0]] * 3)
+    # after fit, columns are the classes
     policy = FunctionPolicy(by_feature).fit(LOGS)
     other = BanditLogs(X, ["a", "b", "b"], [1, 1, 1], actions=["c", "b", "a"])
     proba = action_probabilities(policy, other)
     assert_array_equal(proba[:, [2, 1]], by_feature(X))
     assert policy.predict(X).tolist() == ["b", "a", "a"]
-
-
-def test_over_varying_offers_it_is_renormalised():
+    # over varying offers it is renormalised
     offered = np.array([[True, False], [True, True], [False, True]])
     logs = LOGS.replace(available=offered | (LOGS.action_index[:, None] == [0, 1]))
     proba = action_probabilities(FunctionPolicy(by_feature), logs)
     assert_allclose(proba, [[1, 0], [0.9, 0.1], [0, 1]])
-
-
-def test_lists_will_do():
-    policy = FunctionPolicy(lambda X: [[1, 0]] * len(X))
-    assert_array_equal(action_probabilities(policy, LOGS), [[1.0, 0.0]] * 3)
 
 
 @pytest.mark.parametrize(
@@ -165,18 +144,18 @@ def test_what_the_function_gives_is_checked(func, error, message):
         action_probabilities(FunctionPolicy(func), LOGS)
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@every_library
 @pytest.mark.parametrize("fitted", [False, True])
 def test_frames_are_matched_by_name(library, fitted):
-    module = pytest.importorskip(library)
-    make = module.table if library == "pyarrow" else module.DataFrame
-    policy = FunctionPolicy(lambda X: make({"b": 1 - X[:, 0], "a": X[:, 0]}))
-    policy = policy.fit(LOGS) if fitted else policy
-    proba = action_probabilities(policy, LOGS)
-    assert_array_equal(proba, by_feature(X))
+    policy, foreign = (
+        FunctionPolicy(lambda X, a=a: frame_of(library, {"b": 1 - X[:, 0], a: X[:, 0]}))
+        for a in "aq"
+    )
+    if fitted:
+        policy, foreign = policy.fit(LOGS), foreign.fit(LOGS)
+    assert_array_equal(action_probabilities(policy, LOGS), by_feature(X))
     assert_array_equal(policy.predict_proba(LOGS), by_feature(X))
-    foreign = FunctionPolicy(lambda X: make({"b": 1 - X[:, 0], "q": X[:, 0]}))
-    foreign = foreign.fit(LOGS) if fitted else foreign
+
     with pytest.raises(ValueError, match=r"output of func are \['b', 'q'\], the act"):
         action_probabilities(foreign, LOGS)
 
@@ -186,27 +165,22 @@ def test_the_discount_is_not_taken_for_none():
     pytest.importorskip("narwhals")
     frame = pd.DataFrame({"x": [1, 2, 3, 4], "a": ["none", "discount"] * 2})
     frame["r"] = (frame["a"] == "none").astype(float)
-    columns = {"action": "a", "reward": "r", "propensity": 0.5, "context": ["x"]}
-    logs = BanditLogs.from_frame(frame, **columns)
+    roles = {"action": "a", "reward": "r"}
+    logs = BanditLogs.from_frame(frame, propensity=0.5, context=["x"], **roles)
 
     def never(X):
         return pd.DataFrame({"none": np.ones(len(X)), "discount": np.zeros(len(X))})
 
     for policy in (
+        never(frame),
         FunctionPolicy(never),
         FunctionPolicy(never).fit(logs),
-        never(frame),
     ):
         assert IPS().fit(logs).score(policy) == 1.0
-
-
-def test_a_rule_names_actions_from_a_frame():
-    pd = pytest.importorskip("pandas")
-    pytest.importorskip("narwhals")
+    # a rule names actions from a frame
     frame = pd.DataFrame({"basket": [20, 60, 50], "a": ["none", "none", "ship"]})
     frame["r"] = [1.0, 0.0, 1.0]
-    columns = {"action": "a", "reward": "r", "context": ["basket"]}
-    logs = BanditLogs.from_frame(frame, **columns)
+    logs = BanditLogs.from_frame(frame, context=["basket"], **roles)
     policy = FunctionPolicy(lambda X: np.where(X["basket"] > 40, "ship", "none"))
     expected = [[1, 0], [0, 1], [0, 1]]
     assert_array_equal(action_probabilities(policy, logs), expected)
@@ -230,14 +204,11 @@ def test_labels_of_the_kind_of_the_actions(actions):
 def test_labels_that_are_not_offered():
     rule = FunctionPolicy(lambda X: np.where(X[:, 0] > 0.3, "b", "a"))
     offered = np.array([[True, True], [True, True], [False, True]])
-    assert_array_equal(
-        action_probabilities(rule, LOGS.replace(available=offered)),
-        [[1, 0], [0, 1], [0, 1]],
-    )
+    proba = action_probabilities(rule, LOGS.replace(available=offered))
+    assert_array_equal(proba, [[1, 0], [0, 1], [0, 1]])
     offered[0, 0] = False
-    late = BanditLogs(
-        X, ["b", "b", "b"], [1, 1, 1], actions=["a", "b"], available=offered
-    )
+    given = X, ["b", "b", "b"], [1, 1, 1]
+    late = BanditLogs(*given, actions=["a", "b"], available=offered)
     with pytest.raises(ValueError, match="0 to every offered action at row 0"):
         action_probabilities(rule, late)
 
@@ -274,19 +245,14 @@ def test_zeros_and_ones_where_actions_are_other_numbers():
         action_probabilities(FunctionPolicy(lambda X: (X[:, 0] > 0.5) * 1), logs)
 
 
-@pytest.mark.parametrize("func", [lambda X: ["a"] * len(X), "frame"])
-def test_labels_without_actions_need_a_fit(func):
-    if func == "frame":
-        func = pytest.importorskip("pandas").DataFrame
-    with pytest.raises(ValueError, match="does not know the actions yet: call fit"):
-        FunctionPolicy(func).predict_proba(X)
-
-
 def test_labels_come_with_fit_and_a_pickle_with_its_function():
     with pytest.raises(ValueError, match="does not know the labels of its columns"):
         FunctionPolicy(by_feature).predict(X)
     other = pickle.loads(pickle.dumps(FunctionPolicy(np.ones_like)))
     assert_array_equal(other.predict_proba(np.zeros((2, 1))), [[1], [1]])
+    for func in (lambda X: ["a"] * len(X), pytest.importorskip("pandas").DataFrame):
+        with pytest.raises(ValueError, match="does not know the actions yet: call fit"):
+            FunctionPolicy(func).predict_proba(X)
 
 
 # What functions and rules may give
@@ -309,11 +275,8 @@ class Rule:
 @pytest.mark.parametrize("policy", [FunctionPolicy(rule), Rule(), rule(MANY_X)])
 def test_a_rule_has_the_value_of_its_table(policy):
     table = (rule(MANY_X)[:, None] == MANY_LOGS.actions).astype(float)
-    expected = evaluate(table, MANY_LOGS, random_state=0)
-    found = evaluate(policy, MANY_LOGS, random_state=0)
-    assert [float(one) for one in found.values()] == [
-        float(one) for one in expected.values()
-    ]
+    found, expected = (evaluate(p, MANY_LOGS, random_state=0) for p in (policy, table))
+    assert [*map(float, found.values())] == [*map(float, expected.values())]
     decided = compare_policies({"rule": policy}, MANY_LOGS)
     assert str(decided) == str(compare_policies({"rule": table}, MANY_LOGS))
 
@@ -342,39 +305,28 @@ def test_which_vectors_hold_labels(vector, classes, found):
         assert_array_equal(action_probabilities(policy, logs).argmax(axis=1), found)
 
 
-def test_no_rounds():
-    policy = FunctionPolicy(lambda MANY_X: np.array([], dtype=str))
-    assert action_probabilities(policy, MANY_LOGS[:0]).shape == (0, 2)
-
-
-@pytest.mark.parametrize(
-    ("actions", "texts"),
-    [
-        ([*"ab"] * 2, [r"np\.where\(condition, 'b', 'a'\)"]),
-        (range(3), ["an array with 3 columns"]),
-        ([7, 7], [r"np\.where\(condition, 7, 7\)"]),
-    ],
-)
-def test_the_two_ways_name_the_actions(actions, texts):
-    logs = BanditLogs(np.zeros((len(actions), 1)), actions, np.zeros(len(actions)))
-    for text in texts:
+def test_the_two_ways_name_the_actions():
+    for actions, text in (
+        ([*"ab"] * 2, r"np\.where\(condition, 'b', 'a'\)"),
+        (range(3), "an array with 3 columns"),
+        ([7, 7], r"np\.where\(condition, 7, 7\)"),
+    ):
+        logs = BanditLogs(np.zeros((len(actions), 1)), actions, np.zeros(len(actions)))
         with pytest.raises(ValueError, match=text):
-            action_probabilities(
-                FunctionPolicy(lambda MANY_X: MANY_X[:, 0] > 0.5), logs
-            )
+            action_probabilities(FunctionPolicy(lambda X: X[:, 0] > 0.5), logs)
+    empty = FunctionPolicy(lambda X: np.array([], dtype=str))
+    assert action_probabilities(empty, MANY_LOGS[:0]).shape == (0, 2)
 
 
 @pytest.mark.frames
 def test_a_comparison_of_a_pyarrow_column_gives_one_value():
-    pyarrow = pytest.importorskip("pyarrow")
-    logs = BanditLogs(
-        pyarrow.table({"phone": MANY_X[:, 0] > 0}), MANY_ACTIONS, np.zeros(N), 0.5
-    )
-    once = FunctionPolicy(lambda MANY_X: np.where(MANY_X["phone"] == 1, "ship", "none"))
+    phone = frame_of("pyarrow", {"phone": MANY_X[:, 0] > 0})
+    logs = BanditLogs(phone, MANY_ACTIONS, np.zeros(N), 0.5)
+    once = FunctionPolicy(lambda X: np.where(X["phone"] == 1, "ship", "none"))
     with pytest.raises(ValueError, match=r"single value 'none', .* np\.asarray\(X"):
         evaluate(once, logs)
     by_row = FunctionPolicy(
-        lambda MANY_X: np.where(np.asarray(MANY_X["phone"]) == 1, "ship", "none")
+        lambda X: np.where(np.asarray(X["phone"]) == 1, "ship", "none")
     )
     assert evaluate(by_row, logs)["IPS"].value == 0
 
@@ -384,9 +336,7 @@ DATA = {"req.kind": ["x", "y", "x"], "age": [1.0, 2.0, 3.0]}
 
 
 def logs_of(library):
-    module = pytest.importorskip(library)
-    frame = module.table(DATA) if library == "pyarrow" else module.DataFrame(DATA)
-    return BanditLogs(frame, ["a", "b", "a"], np.ones(3), 0.5)
+    return BanditLogs(frame_of(library, DATA), ["a", "b", "a"], np.ones(3), 0.5)
 
 
 def notes_of(func, logs):
@@ -396,17 +346,10 @@ def notes_of(func, logs):
 
 
 @pytest.mark.frames
-@pytest.mark.parametrize(
-    ("library", "kind"),
-    [
-        ("pandas", "KeyError"),
-        ("polars", "ColumnNotFoundError"),
-        ("pyarrow", "KeyError"),
-    ],
-)
-def test_a_misspelt_column_is_told(library, kind):
+@every_library
+def test_a_misspelt_column_is_told(library):
     found, notes = notes_of(lambda X: X["kind"], logs_of(library))
-    assert found == kind
+    assert found == ("ColumnNotFoundError" if library == "polars" else "KeyError")
     assert len(notes) == 1
     assert "the contexts have 'req.kind', 'age'. Did you mean 'req.kind'?" in notes[0]
 
@@ -414,39 +357,30 @@ def test_a_misspelt_column_is_told(library, kind):
 @pytest.mark.frames
 def test_attributes_and_several_columns_are_told():
     logs = logs_of("pandas")
-    found, notes = notes_of(lambda X: X.Age, logs)
-    assert found == "AttributeError"
-    assert "Did you mean 'age'?" in notes[0]
-    found, notes = notes_of(lambda X: X[["kind", "age"]], logs)
-    assert found == "KeyError"
-    assert "'req.kind', 'age'" in notes[0]
+    for func, kind, text in (
+        (lambda X: X.Age, "AttributeError", "Did you mean 'age'?"),
+        (lambda X: X[["kind", "age"]], "KeyError", "'req.kind', 'age'"),
+    ):
+        found, notes = notes_of(func, logs)
+        assert found == kind and text in notes[0]
 
-
-@pytest.mark.frames
-def test_a_rule_of_ones_own_is_told():
     class Rule:
         def predict(self, X):
             return X["kind"]
 
     with pytest.raises(KeyError) as error:
-        action_probabilities(Rule(), logs_of("pandas"))
+        action_probabilities(Rule(), logs)
     assert "'req.kind', 'age'" in error.value.__notes__[0]
-
-
-@pytest.mark.frames
-def test_other_errors_are_as_they_were():
-    logs = logs_of("pandas")
+    # other errors are as they were
     assert notes_of(lambda X: 1 / 0, logs) == ("ZeroDivisionError", [])
     assert notes_of(lambda X: X["age"].nothing, logs) == ("AttributeError", [])
     assert notes_of(lambda X: X["age"]["age"], logs) == ("KeyError", [])
 
-
-def test_arrays_have_no_names():
     def misspelt(X):
         raise KeyError("kind")
 
-    logs = BanditLogs(np.zeros((2, 2)), ["a", "b"], np.ones(2), 0.5)
-    assert notes_of(misspelt, logs) == ("KeyError", [])
+    arrays = BanditLogs(np.zeros((2, 2)), ["a", "b"], np.ones(2), 0.5)  # have no names
+    assert notes_of(misspelt, arrays) == ("KeyError", [])
 
 
 @pytest.mark.frames

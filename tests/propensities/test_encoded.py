@@ -51,9 +51,10 @@ from skope_ope.exceptions import ModelErrorWarning, OPEWarning
 from skope_ope.policies import EpochGreedy
 from skope_ope.propensities import LoggerPropensityEstimator
 from skope_ope.reward_models import AdditiveSlateModel
+from tests._frames import LIBRARIES, frame_of
 
 pytestmark = pytest.mark.frames
-LIBRARIES = ["pandas", "polars", "pyarrow"]
+
 RNG = np.random.RandomState(0)
 N = 240
 CITY, ITEM = (RNG.choice(labels, N) for labels in (["ulm", "bonn"], list("abc")))
@@ -70,15 +71,9 @@ def encoding_told(model):
 
 def logs_in(library):
     """A log whose context has a text, a date, gaps and a truth."""
-    module = pytest.importorskip(library)
-    columns = {
-        "age": AGE,
-        "city": CITY.tolist(),
-        "when": WHEN,
-        "member": (np.arange(N) % 2 == 0).tolist(),
-    }
-    make = module.table if library == "pyarrow" else module.DataFrame
-    return BanditLogs(make(columns), ITEM, CLICK, 1 / 3)
+    member = (np.arange(N) % 2 == 0).tolist()
+    columns = {"age": AGE, "city": CITY.tolist(), "when": WHEN, "member": member}
+    return BanditLogs(frame_of(library, columns), ITEM, CLICK, 1 / 3)
 
 
 @pytest.mark.few_cases
@@ -133,20 +128,17 @@ def test_policies_run_on_any_frame(library, policy):
 
 
 def test_texts_are_learned_from():
-    logs = logs_in("pandas")
-    with encoding_told(LogisticRegression()):
-        policy = ClassifierPolicy(LogisticRegression(max_iter=1000)).fit(logs)
+    logs, logistic = logs_in("pandas"), LogisticRegression(max_iter=1000)
+    with encoding_told(logistic):
+        policy = ClassifierPolicy(logistic).fit(logs)
     chosen = policy.predict(logs.context)
     assert (chosen[CITY == "ulm"] == "a").mean() > 0.7
     assert (chosen[CITY == "bonn"] == "a").mean() < 0.3
-    again = make_pipeline(
-        ContextEncoder(sparse_output="auto"), LogisticRegression(max_iter=1000)
-    )
+    again = make_pipeline(ContextEncoder(sparse_output="auto"), logistic)
     by_hand = ClassifierPolicy(again).fit(logs).predict_proba(logs.context)
     assert_array_equal(policy.predict_proba(logs.context), by_hand)
-    direct = ClassifierPolicy(LogisticRegression(max_iter=1000))
-    with encoding_told(LogisticRegression()):
-        direct.fit(logs.context, ITEM)
+    with encoding_told(logistic):
+        direct = ClassifierPolicy(logistic).fit(logs.context, ITEM)
     assert direct.n_features_in_ == 4
 
 
@@ -206,16 +198,13 @@ def test_a_gap_of_one_row(library, value, encoding):
     assert types_of(evaluator.reward_model_.models_.values()) == {"Pipeline"}
 
 
-@pytest.mark.parametrize(
-    "model",
-    [HistGradientBoostingRegressor(max_iter=3), RandomForestRegressor(3, n_jobs=1)],
-    ids=lambda model: type(model).__name__,
-)
-def test_models_that_take_gaps_are_left_alone(model):
-    evaluator = DoublyRobust(reward_model=model).fit(with_one_gap())
-    assert np.isfinite(evaluator.score(UniformPolicy()))
-    models = types_of(evaluator.reward_model_.models_.values())
-    assert models == {type(model).__name__}
+def test_models_that_take_gaps_are_left_alone():
+    tree, forest = HistGradientBoostingRegressor(max_iter=3), RandomForestRegressor(3)
+    for model in (tree, forest):
+        evaluator = DoublyRobust(reward_model=model).fit(with_one_gap())
+        assert np.isfinite(evaluator.score(UniformPolicy()))
+        models = types_of(evaluator.reward_model_.models_.values())
+        assert models == {type(model).__name__}
 
 
 @pytest.mark.thorough
@@ -291,18 +280,18 @@ def test_a_gap_of_one_page(model):
 
 def test_when_the_encoder_is_of_no_help():
     """A gap of a round that is not learned from would call for an encoder."""
-    row = int(np.flatnonzero(CLICK == 0)[0])
-    logs = with_one_gap(row=row)
+    logs = with_one_gap(row=int(np.flatnonzero(CLICK == 0)[0]))
 
-    class Never(LogisticRegression):
+    class Raises(LogisticRegression):
+        error = ValueError("never")
+
         def predict(self, X):
-            raise ValueError("never")
+            raise self.error
 
-    class Warns(LogisticRegression):
-        def predict(self, X):
-            raise UserWarning("of these rows")
+    class Warns(Raises):
+        error = UserWarning("of these rows")
 
-    for model in (Never(), Warns(), HistGradientBoostingClassifier(max_iter=3)):
+    for model in (Raises(), Warns(), HistGradientBoostingClassifier(max_iter=3)):
         policy = ClassifierPolicy(model).fit(logs)  # warnings are errors
         assert type(policy.classifier_) is type(model)
 
@@ -375,12 +364,13 @@ class Misspelt(Ridge):
 )
 def test_no_other_model_stands_in_for_one_that_failed(model, error):
     logs = logs_in("pandas")
-    with pytest.raises(error):
-        DoublyRobust(reward_model=model).fit(logs).score(UniformPolicy())
-    with pytest.raises(error):
-        evaluate(UniformPolicy(), logs, reward_model=model)
-    with pytest.raises(error):
-        RewardModelPolicy(model).fit(logs)
+    for ask in (
+        lambda: DoublyRobust(reward_model=model).fit(logs).score(UniformPolicy()),
+        lambda: evaluate(UniformPolicy(), logs, reward_model=model),
+        lambda: RewardModelPolicy(model).fit(logs),
+    ):
+        with pytest.raises(error):
+            ask()
 
 
 @pytest.mark.parametrize("backend", [None, "threading", "loky"])
@@ -413,11 +403,9 @@ def test_a_warning_that_is_an_error_is_no_refusal():
 
 
 def test_policies_say_whether_they_take_gaps():
-    for policy, allows in (
-        (ClassifierPolicy(), True),
-        (ClassifierPolicy(LogisticRegression()), False),
-    ):
-        assert policy.__sklearn_tags__().input_tags.allow_nan is allows
+    for classifier, allows in ((None, True), (LogisticRegression(), False)):
+        tags = ClassifierPolicy(classifier).__sklearn_tags__()
+        assert tags.input_tags.allow_nan is allows
 
 
 # -- the default classifier -----------------------------------------------------------
@@ -438,16 +426,13 @@ DATA = Path(os.environ.get("SKOPE_OPE_DATA", "")) / "hillstrom_email_part1.csv.g
 @pytest.mark.skipif(
     not DATA.is_file(), reason="SKOPE_OPE_DATA names no folder with Hillstrom's log"
 )
-@pytest.mark.parametrize("texts", [False, True])
-def test_defaults_converge_on_a_real_log(texts):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.read_csv(DATA).head(20_000)
+def test_defaults_converge_on_a_real_log():
+    frame = pytest.importorskip("pandas").read_csv(DATA).head(20_000)
     columns = ["recency", "history", "mens", "womens", "newbie"]
-    columns += ["zip_code", "channel"] * texts
-    logs = BanditLogs.from_frame(
-        frame, action="segment", reward="visit", context=columns
-    )
-    estimated = PropensityEstimator().fit_transform(logs)  # warnings are errors
-    assert_allclose(estimated.propensity.mean(), 1 / 3, rtol=0.01)
-    ClassifierPolicy().fit(logs)
-    SoftmaxPolicy().fit(estimated)
+    roles = {"action": "segment", "reward": "visit"}
+    for context in (columns, [*columns, "zip_code", "channel"]):
+        logs = BanditLogs.from_frame(frame, **roles, context=context)
+        estimated = PropensityEstimator().fit_transform(logs)  # warnings are errors
+        assert_allclose(estimated.propensity.mean(), 1 / 3, rtol=0.01)
+        ClassifierPolicy().fit(logs)
+        SoftmaxPolicy().fit(estimated)

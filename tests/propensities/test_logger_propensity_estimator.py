@@ -61,12 +61,13 @@ def test_no_round_explains_itself():
     logs, _, _ = two_loggers()
     flipped = np.array(logs.action)
     flipped[0] = 1 - flipped[0]
-    other = BanditLogs(logs.context, flipped, logs.reward, logger=logs.logger)
     first, second = (
-        LoggerPropensityEstimator(cv=KFold(4)).fit_transform(x).propensity[0]
-        for x in (logs, other)
+        LoggerPropensityEstimator(cv=KFold(4)).fit_transform(
+            BanditLogs(logs.context, action, logs.reward, logger=logs.logger)
+        )
+        for action in (logs.action, flipped)
     )
-    assert_allclose(first + second, 1)
+    assert_allclose(first.propensity[0] + second.propensity[0], 1)
 
 
 def test_values_are_those_of_the_truth():
@@ -104,27 +105,20 @@ def test_other_logs():
     rest = step.transform(logs[300:])
     assert rest.logger_proba.shape == (100, 2)
     assert step.transform("anything else") == "anything else"
-    renamed = BanditLogs(
-        logs.context, logs.action, logs.reward, logger=np.full(400, "third")
-    )
+    given = logs.context, logs.action, logs.reward
+    renamed = BanditLogs(*given, logger=["third"] * 400)
     with pytest.raises(ValueError, match="logger 'third' of the logs was unknown"):
         step.transform(renamed)
-    one = BanditLogs(logs.context, logs.action, logs.reward, logger=["old"] * 400)
+    one = BanditLogs(*given, logger=["old"] * 400)
     assert step.transform(one).logger_proba.shape == (400, 1)
-
-
-def test_bad_logs():
-    logs, _, _ = two_loggers()
-    nameless = BanditLogs(logs.context, logs.action, logs.reward)
+    nameless = BanditLogs(*given)
     with pytest.raises(ValueError, match="needs logs with logger"):
         LoggerPropensityEstimator().fit(nameless)
     with pytest.raises(ValueError, match="the logs have no logger"):
-        LoggerPropensityEstimator().fit(logs).transform(nameless)
-    single = np.array(["old"] * 399 + ["new"])
+        step.transform(nameless)
+    single = BanditLogs(*given, logger=["old"] * 399 + ["new"])
     with pytest.raises(ValueError, match=r"logger 'new' has 1 round: .*shuffle=True"):
-        LoggerPropensityEstimator().fit(
-            BanditLogs(logs.context, logs.action, logs.reward, logger=single)
-        )
+        LoggerPropensityEstimator().fit(single)
 
 
 def test_loggers_of_the_catalogue_that_did_not_act():

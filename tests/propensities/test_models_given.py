@@ -73,14 +73,17 @@ def test_weights_reach_the_model(model, name, routing):
     assert np.abs(by_hand - plain).max() > 1e-6
 
 
+SCALED_LOGISTIC = make_pipeline(StandardScaler(), LOGISTIC)
+
+
 @pytest.mark.few_cases(3)
 @pytest.mark.parametrize(
     "model",
     [
         LOGISTIC,
-        make_pipeline(StandardScaler(), LOGISTIC),
+        SCALED_LOGISTIC,
         TunedThresholdClassifierCV(LOGISTIC, cv=2),
-        TunedThresholdClassifierCV(make_pipeline(StandardScaler(), LOGISTIC), cv=2),
+        TunedThresholdClassifierCV(SCALED_LOGISTIC, cv=2),
         GridSearchCV(LOGISTIC, {"C": [1.0]}, cv=2, scoring="accuracy"),
         StackingClassifier([("one", LOGISTIC)], cv=2),
         StackingRegressor([("one", Ridge())], Ridge(), cv=2),
@@ -182,11 +185,11 @@ def test_a_classifier_without_weights_learns_the_proportions_of_rewards():
     assert abs(share - 7 / 8) < 4 * (7 / 64 / 2000) ** 0.5
 
 
-@pytest.mark.parametrize("model", [LOGISTIC, KNeighborsClassifier()], ids=str)
-def test_one_rewarded_action_needs_no_classifier(model):
+def test_one_rewarded_action_needs_no_classifier():
     action = np.arange(80) % 2
-    logs = BanditLogs(X, action, action.astype(float), np.full(80, 0.5))
-    assert {*ClassifierPolicy(model).fit(logs).predict(X)} == {1}
+    logs = BanditLogs(X, action, action.astype(float), 0.5)
+    for model in (LOGISTIC, KNeighborsClassifier()):
+        assert {*ClassifierPolicy(model).fit(logs).predict(X)} == {1}
 
 
 # -- what models predict --------------------------------------------------------------
@@ -214,30 +217,26 @@ def predictions(model):
     return ActionRewardModel(model).fit(logs).predict(X[:4])[:, 0]
 
 
-@pytest.mark.parametrize("shape", [(4,), (4, 1)])
-def test_a_prediction_per_row(shape):
-    output = np.arange(4.0).reshape(shape)
-    assert_array_equal(predictions(Given(output)), np.arange(4.0))
-    assert_array_equal(predictions(Given(output.tolist())), np.arange(4.0))
+def test_a_prediction_per_row():
+    for shape in ((4,), (4, 1)):
+        output = np.arange(4.0).reshape(shape)
+        for given in (output, output.tolist()):
+            assert_array_equal(predictions(Given(given)), np.arange(4.0))
+    for shape in ((4, 2), (1, 4), (3,), (4, 1, 1)):
+        with pytest.raises(
+            ValueError, match=r"Given predicts an array of shape .* 4 r"
+        ):
+            predictions(Given(np.zeros(shape)))
 
 
-@pytest.mark.parametrize("shape", [(4, 2), (1, 4), (3,), (4, 1, 1)])
-def test_other_shapes_are_refused(shape):
-    with pytest.raises(ValueError, match=r"Given predicts an array of shape .* 4 rows"):
-        predictions(Given(np.zeros(shape)))
-
-
-@pytest.mark.parametrize("shape", [(4, 2), (4, 1, 2), (4, 2, 1)])
-def test_a_probability_per_class(shape):
-    proba = np.arange(8.0) / 8
-    found = predictions(GivenClassifier(proba.reshape(shape)))
-    assert_array_equal(found, proba.reshape(4, 2)[:, 1])
-
-
-@pytest.mark.parametrize("shape", [(4, 3), (4,), (3, 2), (2, 2, 2)])
-def test_columns_and_classes_agree(shape):
-    with pytest.raises(ValueError, match="its classes_ and its columns must agree"):
-        predictions(GivenClassifier(np.zeros(shape)))
+def test_a_probability_per_class():
+    proba = np.arange(8.0).reshape(4, 2) / 8
+    for shape in ((4, 2), (4, 1, 2), (4, 2, 1)):
+        found = predictions(GivenClassifier(proba.reshape(shape)))
+        assert_array_equal(found, proba[:, 1])
+    for shape in ((4, 3), (4,), (3, 2), (2, 2, 2)):
+        with pytest.raises(ValueError, match="its classes_ and its columns must agree"):
+            predictions(GivenClassifier(np.zeros(shape)))
 
 
 def test_columns_of_a_frame_are_matched_by_name():

@@ -52,16 +52,13 @@ def test_it_is_ips_with_raised_propensities():
 
 def test_unknown_propensities_are_refused_with_the_remedy():
     unknown = LOGS.replace(propensity=None, logging_proba=None)
-    with pytest.raises(ValueError, match="Put PropensityEstimator in front of it"):
-        PropensityClipper().fit(unknown)
-    with pytest.raises(ValueError, match="Put PropensityEstimator in front of it"):
-        PropensityClipper().fit(LOGS).transform(unknown)
-
-
-@pytest.mark.parametrize("low", [-0.1, 1.1, "a", None])
-def test_bad_bounds_are_refused(low):
-    with pytest.raises(ValueError, match="The 'low' parameter of PropensityClipper"):
-        PropensityClipper(low=low).fit(LOGS)
+    step = PropensityClipper().fit(LOGS)
+    for ask in (PropensityClipper().fit, step.transform):
+        with pytest.raises(ValueError, match="Put PropensityEstimator in front of it"):
+            ask(unknown)
+    for low in (-0.1, 1.1, "a", None):
+        with pytest.raises(ValueError, match="The 'low' parameter of PropensityClip"):
+            PropensityClipper(low=low).fit(LOGS)
 
 
 @pytest.mark.parametrize("routing", [False, True], ids=["", "routing"])

@@ -61,13 +61,19 @@ def logged(proba, code=CODE):
     return proba[np.arange(len(code)), code]
 
 
+def out_of_fold(classifier, folds, action=ACTION, groups=None):
+    """Probabilities by scikit-learn's own function."""
+    how = {"method": "predict_proba", "groups": groups}
+    return cross_val_predict(classifier, X, action, cv=folds, **how)
+
+
 @pytest.mark.few_cases
 @pytest.mark.parametrize("cv", [5, 3, KFold(4), StratifiedKFold(3), None], ids=str)
 @pytest.mark.parametrize("classifier", [LogisticRegression(), GaussianNB()], ids=str)
 def test_rounds_of_fit_are_predicted_out_of_fold(classifier, cv):
     folds = KFold(cv or 5) if cv is None or isinstance(cv, int) else cv
-    proba = cross_val_predict(classifier, X, ACTION, cv=folds, method="predict_proba")
-    assert_allclose(estimates(classifier=classifier, cv=cv), logged(proba), rtol=1e-12)
+    expected = logged(out_of_fold(classifier, folds))
+    assert_allclose(estimates(classifier=classifier, cv=cv), expected, rtol=1e-12)
 
 
 def test_no_round_is_predicted_by_a_classifier_that_saw_it():
@@ -101,25 +107,13 @@ def test_rounds_are_recognised_and_others_get_the_classifier_of_all():
 
 
 def test_groups_stay_together():
-    group = np.arange(N) // 7
+    group, model = np.arange(N) // 7, LogisticRegression()
+    expected = logged(out_of_fold(model, GroupKFold(5), groups=group))
     logs = logs_of(group=group)
-    proba = cross_val_predict(
-        LogisticRegression(),
-        X,
-        ACTION,
-        cv=GroupKFold(5),
-        groups=group,
-        method="predict_proba",
-    )
-    model = LogisticRegression()
-    assert_allclose(estimates(logs, classifier=model), logged(proba))
-    found = estimates(logs, classifier=model, cv=GroupKFold(5))
-    assert_allclose(found, logged(proba))
-
-
-def test_every_round_needs_a_test_part():
+    assert_allclose(estimates(logs, classifier=model), expected)
+    assert_allclose(estimates(logs, classifier=model, cv=GroupKFold(5)), expected)
     with pytest.raises(ValueError, match="cv leaves row 0 in no test part"):
-        PropensityEstimator(cv=TimeSeriesSplit(3)).fit(logs_of())
+        estimates(cv=TimeSeriesSplit(3))
 
 
 @pytest.mark.few_cases(1)
@@ -128,24 +122,21 @@ def test_every_round_needs_a_test_part():
 def test_calibration(method):
     tree = DecisionTreeClassifier(max_depth=3, random_state=0)
     calibrated = CalibratedClassifierCV(clone(tree), method=method)
-    proba = cross_val_predict(
-        calibrated, X, ACTION, cv=KFold(5), method="predict_proba"
-    )
+    expected = logged(out_of_fold(calibrated, KFold(5)))
     p = estimates(classifier=tree, calibration=method, floor=1e-12)
-    assert_allclose(p, logged(proba), rtol=1e-9, atol=1e-11)
+    assert_allclose(p, expected, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
 def test_calibration_repairs_overconfident_probabilities():
     # naive Bayes on a repeated feature is far too sure of itself
-    context = np.repeat(X, 8, axis=1)
-    raw = estimates(logs_of(context), classifier=GaussianNB(), floor=1e-9)
-    calibrated = estimates(
-        logs_of(context), classifier=GaussianNB(), calibration="sigmoid"
+    logs, truth = logs_of(np.repeat(X, 8, axis=1)), logged(MU)
+    raw, calibrated = (
+        np.mean((estimates(logs, classifier=GaussianNB(), **how) - truth) ** 2)
+        for how in ({"floor": 1e-9}, {"calibration": "sigmoid"})
     )
-    truth = logged(MU)
-    assert np.mean((calibrated - truth) ** 2) < np.mean((raw - truth) ** 2) / 2
+    assert calibrated < raw / 2
 
 
 def test_the_floor_is_counted():
@@ -161,10 +152,7 @@ def test_the_floor_is_counted():
 def test_offered_actions_share_the_probability():
     available = RNG.random_sample((N, 3)) < 0.6
     available[np.arange(N), CODE] = True
-    proba = cross_val_predict(
-        LogisticRegression(), X, ACTION, cv=KFold(5), method="predict_proba"
-    )
-    offered = np.where(available, proba, 0)
+    offered = np.where(available, out_of_fold(LogisticRegression(), KFold(5)), 0)
     expected = logged(offered / offered.sum(axis=1, keepdims=True))
     p = estimates(logs_of(available=available), classifier=LogisticRegression())
     assert_allclose(p, expected)
@@ -187,9 +175,8 @@ def test_weights_of_the_logs_enter():
 def test_a_classifier_without_weights_warns():
     weight = 1.0 + np.arange(N) % 3
     classifier = KNeighborsClassifier(50)
-    with pytest.warns(
-        PropensityWarning, match="KNeighborsClassifier takes no sample_w"
-    ):
+    message = "KNeighborsClassifier takes no sample_w"
+    with pytest.warns(PropensityWarning, match=message):
         p = estimates(logs_of(sample_weight=weight), classifier=classifier)
     plain = estimates(classifier=classifier)
     assert np.abs(p - plain).max() > 0.01  # rounds are drawn by their weights
@@ -197,24 +184,18 @@ def test_a_classifier_without_weights_warns():
     assert_array_equal(alike, plain)
 
 
-@pytest.mark.parametrize(
-    ("logs", "classifier"),
-    [
-        (logs_of(action=(X[:, 0] > 0).astype(int)), DecisionTreeClassifier()),
-        (logs_of(np.sign(X) * 20, (X[:, 0] > 0).astype(int)), LogisticRegression()),
-        (logs_of(action=np.zeros(N, int), actions=[0, 1]), LogisticRegression()),
-    ],
-    ids=["tree", "logistic regression", "always the same"],
-)
-def test_a_deterministic_logger_is_refused(logs, classifier):
-    with pytest.raises(
-        ValueError, match=r"determines the logged action in .*determinist"
+def test_a_deterministic_logger_is_refused():
+    side, never = (X[:, 0] > 0).astype(int), np.zeros(N, int)
+    for logs, classifier in (
+        (logs_of(action=side), DecisionTreeClassifier()),
+        (logs_of(np.sign(X) * 20, side), LogisticRegression()),
+        (logs_of(action=never, actions=[0, 1]), LogisticRegression()),
     ):
-        PropensityEstimator(classifier).fit(logs)
-
-
-def test_where_there_is_one_action_it_is_certain():
-    assert_array_equal(estimates(logs_of(action=np.zeros(N, int))), 1)
+        message = r"determines the logged action in .*determinist"
+        with pytest.raises(ValueError, match=message):
+            PropensityEstimator(classifier).fit(logs)
+    # where there is one action it is certain
+    assert_array_equal(estimates(logs_of(action=never)), 1)
 
 
 def test_an_action_that_a_fold_never_saw_gets_the_floor():
@@ -319,22 +300,17 @@ def test_a_search_over_its_parameters():
     assert value == clone(search.best_estimator_).fit(logs_of()).score(UniformPolicy())
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"floor": 0.0},
-        {"floor": 1.0},
-        {"calibration": "platt"},
-        {"classifier": LinearSVC()},
-        {"cv": 1},
-        {"cv": "prefit"},
-    ],
-    ids=str,
-)
-def test_bad_parameters_are_refused(parameters):
-    (name,) = parameters
-    with pytest.raises(ValueError, match=f"The '{name}' parameter"):
-        PropensityEstimator(**parameters).fit(logs_of())
+def test_bad_parameters_are_refused():
+    for name, value in (
+        ("floor", 0.0),
+        ("floor", 1.0),
+        ("calibration", "platt"),
+        ("classifier", LinearSVC()),
+        ("cv", 1),
+        ("cv", "prefit"),
+    ):
+        with pytest.raises(ValueError, match=f"The '{name}' parameter"):
+            estimates(**{name: value})
 
 
 # -- theory -----------------------------------------------------------------------

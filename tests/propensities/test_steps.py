@@ -61,12 +61,9 @@ def test_steps_in_front_of_an_evaluator(routing):
     assert clone(pipeline).set_params(**{"halver-1__by": 4})[0].by == 4
 
 
-@pytest.mark.parametrize("other", [UniformPolicy(), np.zeros((4, 2)), None, "pi"])
-def test_what_is_no_logs_passes_unchanged(other):
-    assert Halver().fit(LOGS).transform(other) is other
-
-
 def test_only_logs_are_learned_from():
+    for other in (UniformPolicy(), np.zeros((4, 2)), None, "pi"):
+        assert Halver().fit(LOGS).transform(other) is other  # unchanged
     for X in (np.zeros((4, 2)), UniformPolicy(), None):
         with pytest.raises(TypeError, match=r"Halver takes BanditLogs, got "):
             Halver().fit(X)
@@ -84,13 +81,8 @@ def test_output_settings_are_for_features():
 
 # -- logs know whether their propensities were estimated ------------------------------
 RNG = np.random.RandomState(0)
-GIVEN = BanditLogs(
-    RNG.normal(size=(60, 2)),
-    RNG.randint(2, size=60),
-    np.zeros(60),
-    np.full(60, 0.5),
-    logger=np.arange(60) % 2,
-)
+ROUNDS = RNG.normal(size=(60, 2)), RNG.randint(2, size=60), np.zeros(60), 0.5
+GIVEN = BanditLogs(*ROUNDS, logger=np.arange(60) % 2)
 STEPS = [PropensityEstimator(), LoggerPropensityEstimator()]
 
 
@@ -114,19 +106,13 @@ def test_estimates_are_said_to_be_estimates(step):
 
 
 def test_others_are_given():
-    assert (
-        not PropensityClipper(low=0.4)
-        .fit(GIVEN)
-        .transform(GIVEN)[:5]
-        .propensity_estimated
-    )
+    clipped = PropensityClipper(low=0.4).fit(GIVEN).transform(GIVEN)
+    assert not clipped[:5].propensity_estimated
     logs = LoggerPropensityEstimator().fit(GIVEN).transform(GIVEN)
     assert not logs.replace(propensity=GIVEN.propensity).propensity_estimated
     assert not logs.replace(propensity=None, logger_proba=None).propensity_estimated
     assert logs.replace(logger_proba=None).propensity_estimated
-
-
-def test_older_pickles_hold_given_ones():
+    # older pickles hold given ones
     state = GIVEN.__getstate__()
     state.pop("propensity_estimated", None)
     logs = object.__new__(BanditLogs)

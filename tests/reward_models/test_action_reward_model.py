@@ -27,6 +27,7 @@ from sklearn.svm import LinearSVC
 
 from skope_ope import ActionRewardModel, BanditLogs
 from skope_ope.exceptions import ModelErrorWarning
+from tests._frames import every_library, frame_of
 
 RNG = np.random.RandomState(0)
 N = 120
@@ -47,45 +48,39 @@ def logs_of(reward=REWARD, context=X, rows=slice(None), **fields):
 
 
 def rounds_of(context, **fields):
-    n_rounds = len(context)
-    fields = {"actions": ORDER, **fields}
-    return BanditLogs(context, ["a"] * n_rounds, np.zeros(n_rounds), **fields)
+    n = len(context)
+    return BanditLogs(context, ["a"] * n, np.zeros(n), **{"actions": ORDER} | fields)
 
 
 # -- the three encodings -----------------------------------------------------------
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+every_container = pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+
+
+@every_container
 def test_per_action_is_one_model_per_action(container):
     logs = logs_of(context=container(X))
     model = ActionRewardModel(Ridge()).fit(logs)
-    expected = np.empty((7, 4))
-    for column, label in enumerate(ORDER):
-        rows = label == ACTION
-        expected[:, column] = (
-            Ridge().fit(X[rows], REWARD[rows]).predict(NEW)
-            if rows.any()
-            else REWARD.mean()
-        )
+    expected = np.full((7, 4), REWARD.mean())
+    for column in (0, 2, 3):
+        rows = ORDER[column] == ACTION
+        expected[:, column] = Ridge().fit(X[rows], REWARD[rows]).predict(NEW)
     assert_allclose(model.predict(container(NEW)), expected, rtol=1e-6)
     assert model.mean_reward_ == pytest.approx(REWARD.mean())
     assert model.models_[1] is None
     assert model.actions_.tolist() == ORDER
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+@every_container
 def test_one_hot_is_one_model_of_context_and_indicators(container):
     logs = logs_of(context=container(X))
     model = ActionRewardModel(Ridge(), encoding="one_hot").fit(logs)
     by_hand = Ridge().fit(np.hstack([X, np.eye(4)[logs.action_index]]), REWARD)
-    expected = np.column_stack(
-        [
-            by_hand.predict(np.hstack([NEW, np.tile(np.eye(4)[k], (7, 1))]))
-            for k in range(4)
-        ]
-    )
+    hot = [np.hstack([NEW, np.tile(one, (7, 1))]) for one in np.eye(4)]
+    expected = np.column_stack([by_hand.predict(one) for one in hot])
     assert_allclose(model.predict(container(NEW)), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+@every_container
 @pytest.mark.parametrize(
     "features", [FEATURES, BY_ROUND], ids=["by action", "by round"]
 )
@@ -109,23 +104,12 @@ def test_action_context_is_one_model_of_both_features(container, features):
 def test_other_rounds_bring_the_features_of_their_actions():
     model = ActionRewardModel(Ridge(), "action_context")
     model.fit(logs_of(action_context=FEATURES))
-    other = BanditLogs(
-        NEW, ["a", "c"] * 3 + ["a"], np.zeros(7), action_context=FEATURES[[3, 2]]
-    )
+    given = NEW, ["a", "c"] * 3 + ["a"], np.zeros(7)
+    other = BanditLogs(*given, action_context=FEATURES[[3, 2]])
     assert other.actions.tolist() == ["a", "c"]
     assert_allclose(model.predict_logs(other), model.predict(NEW)[:, [3, 2]])
     with pytest.raises(ValueError, match="needs logs with action_context"):
         model.predict_logs(rounds_of(NEW))
-
-
-@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
-def test_features_of_actions_are_ignored_where_they_are_not_asked_for(encoding):
-    plain = ActionRewardModel(Ridge(), encoding).fit(logs_of())
-    for features in (FEATURES, BY_ROUND):
-        model = ActionRewardModel(Ridge(), encoding).fit(
-            logs_of(action_context=features)
-        )
-        assert_array_equal(model.predict(NEW), plain.predict(NEW))
 
 
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
@@ -136,10 +120,12 @@ def test_actions_are_matched_by_label(encoding):
         columns = [ORDER.index(label) for label in labels]
         q_hat = model.predict_logs(rounds_of(NEW, actions=labels))
         assert_array_equal(q_hat, full[:, columns])
-    with pytest.raises(
-        ValueError, match=r"action 'q' .* unknown in fit, which saw \['b"
-    ):
+    message = r"action 'q' .* unknown in fit, which saw \['b"
+    with pytest.raises(ValueError, match=message):
         model.predict_logs(rounds_of(NEW, actions=["a", "q"]))
+    for features in (FEATURES, BY_ROUND):  # which are not asked for
+        model.fit(logs_of(action_context=features))
+        assert_array_equal(model.predict(NEW), full)
 
 
 # -- frames ------------------------------------------------------------------------
@@ -148,70 +134,49 @@ def test_actions_are_matched_by_label(encoding):
 CITY = np.array(["Paris", "Rome"])[RNG.randint(2, size=N)]
 
 
-def frame_of(library, rows=slice(None)):
-    module = pytest.importorskip(library)
-    make = module.table if library == "pyarrow" else module.DataFrame
+def context_of(library, rows=slice(None)):
     columns = {name: X[rows, j] for j, name in enumerate("uvw")}
-    return make({**columns, "city": CITY[rows]})
+    return frame_of(library, {**columns, "city": CITY[rows]})
 
 
 def encoder(*categories, numbers="uvw"):
-    return make_pipeline(
-        ColumnTransformer(
-            [
-                ("categories", OneHotEncoder(handle_unknown="ignore"), [*categories]),
-                ("numbers", StandardScaler(), [*numbers]),
-            ]
-        ),
-        Ridge(),
-    )
+    steps = [
+        ("categories", OneHotEncoder(handle_unknown="ignore"), [*categories]),
+        ("numbers", StandardScaler(), [*numbers]),
+    ]
+    return make_pipeline(ColumnTransformer(steps), Ridge())
 
 
-def scaled(X):
-    return (X - X.mean(axis=0)) / X.std(axis=0)
+PARIS = (CITY == "Paris")[:, None] == [True, False]
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@every_library
 def test_a_column_transformer_sees_names_and_the_action(library):
-    logs = logs_of(context=frame_of(library))
+    logs = logs_of(context=context_of(library))
     model = ActionRewardModel(encoder("city", "action"), "column").fit(logs)
-    paris = (CITY == "Paris")[:, None] == [True, False]
-    labels = np.array(["a", "b", "c"])
-    by_hand = Ridge().fit(
-        np.hstack([paris, ACTION[:, None] == labels, scaled(X)]), REWARD
-    )
-    expected = np.column_stack(
-        [
-            by_hand.predict(np.hstack([paris, np.full((N, 3), k == labels), scaled(X)]))
-            for k in np.array(ORDER)
-        ]
-    )
+    labels, scaled = np.array(["a", "b", "c"]), StandardScaler().fit_transform(X)
+    by_hand = Ridge().fit(np.hstack([PARIS, ACTION[:, None] == labels, scaled]), REWARD)
+    every = (np.full((N, 3), k == labels) for k in np.array(ORDER))
+    expected = [by_hand.predict(np.hstack([PARIS, one, scaled])) for one in every]
+    expected = np.column_stack(expected)
     assert_allclose(model.predict_logs(logs), expected, rtol=1e-6)
     assert_allclose(model.predict(logs.context), expected, rtol=1e-6)
     rows = [5, 3, 3]
-    assert_allclose(model.predict(frame_of(library, rows)), expected[rows], rtol=1e-6)
+    assert_allclose(model.predict(context_of(library, rows)), expected[rows], rtol=1e-6)
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_a_column_transformer_per_action(library):
-    logs = logs_of(context=frame_of(library))
+@every_library
+def test_a_column_transformer_per_action_and_with_features_of_actions(library):
+    logs = logs_of(context=context_of(library))
     model = ActionRewardModel(encoder("city")).fit(logs)
     rows = ACTION == "c"
-    paris = (CITY == "Paris")[:, None] == [True, False]
-    scale = StandardScaler().fit(X[rows])
-    by_hand = Ridge().fit(np.hstack([paris, scale.transform(X)])[rows], REWARD[rows])
-    expected = by_hand.predict(np.hstack([paris, scale.transform(X)]))
+    whole = np.hstack([PARIS, StandardScaler().fit(X[rows]).transform(X)])
+    expected = Ridge().fit(whole[rows], REWARD[rows]).predict(whole)
     assert_allclose(model.predict_logs(logs)[:, 2], expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_a_column_transformer_with_features_of_actions(library):
-    logs = logs_of(context=frame_of(library), action_context=FEATURES)
+    logs = logs_of(context=context_of(library), action_context=FEATURES)
     names = ["u", "action_context_0", "action_context_1"]
-    model = ActionRewardModel(encoder("city", numbers=names), "action_context").fit(
-        logs
-    )
-    assert model.predict_logs(logs).shape == (N, 4)
+    model = ActionRewardModel(encoder("city", numbers=names), "action_context")
+    assert model.fit(logs).predict_logs(logs).shape == (N, 4)
     inner = model.models_[0][0].named_transformers_["numbers"]
     logged = FEATURES[logs.action_index]
     assert_allclose(inner.mean_, [X[:, 0].mean(), *logged.mean(axis=0)])
@@ -220,19 +185,16 @@ def test_a_column_transformer_with_features_of_actions(library):
 # -- classifiers -------------------------------------------------------------------
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
 def test_classifiers_predict_the_probability_of_one(encoding):
+    rows, design, new = ACTION == "c", X, NEW
+    if encoding == "one_hot":
+        rows, hot = slice(None), np.eye(4)
+        design = np.hstack([X, hot[logs_of().action_index]])
+        new = np.hstack([NEW, np.tile(hot[2], (7, 1))])
+    by_hand = LogisticRegression().fit(design[rows], BINARY[rows])
     for dtype in (float, int, bool):
         logs = logs_of(BINARY.astype(dtype))
         model = ActionRewardModel(LogisticRegression(), encoding).fit(logs)
-        rows = ACTION == "c"
-        if encoding == "per_action":
-            by_hand = LogisticRegression().fit(X[rows], BINARY[rows])
-            expected = by_hand.predict_proba(NEW)[:, 1]
-        else:
-            hot = np.eye(4)[logs.action_index]
-            by_hand = LogisticRegression().fit(np.hstack([X, hot]), BINARY)
-            new = np.hstack([NEW, np.tile(np.eye(4)[2], (7, 1))])
-            expected = by_hand.predict_proba(new)[:, 1]
-        assert_allclose(model.predict(NEW)[:, 2], expected)
+        assert_allclose(model.predict(NEW)[:, 2], by_hand.predict_proba(new)[:, 1])
 
 
 def test_pipelines_and_searches_of_classifiers_are_classifiers():
@@ -259,19 +221,15 @@ def test_one_class_is_predicted():
 
 
 def test_classifiers_need_rewards_of_zero_and_one():
-    reward = BINARY.copy()
-    reward[[4, 9]] = 0.5
-    with pytest.raises(
-        ValueError, match=r"got 0\.5 at row 4 \(2 such rows\)\. Use a reg"
+    halves = BINARY.copy()
+    halves[[4, 9]] = 0.5
+    for model, reward, error, message in (
+        (LogisticRegression(), halves, ValueError, r"0\.5 at row 4 \(2 .*Use a reg"),
+        (RandomForestClassifier(), BINARY * 2 - 1, ValueError, "only if they are 0 or"),
+        (LinearSVC(), BINARY, TypeError, r"LinearSVC has no predict_proba.*Calibrated"),
     ):
-        ActionRewardModel(LogisticRegression()).fit(logs_of(reward))
-    with pytest.raises(ValueError, match="only if they are 0 or 1"):
-        ActionRewardModel(RandomForestClassifier()).fit(logs_of(BINARY * 2 - 1))
-
-
-def test_classifiers_need_probabilities():
-    with pytest.raises(TypeError, match=r"LinearSVC has no predict_proba.*Calibrated"):
-        ActionRewardModel(LinearSVC()).fit(logs_of(BINARY))
+        with pytest.raises(error, match=message):
+            ActionRewardModel(model).fit(logs_of(reward))
 
 
 # -- weights -----------------------------------------------------------------------
@@ -373,14 +331,14 @@ def test_only_models_that_can_learn_in_parts_do():
 
 def test_fit_begins_anew():
     logs = logs_of()
+    first, rest = (
+        ActionRewardModel(Steps()).fit(part).predict(NEW)
+        for part in (logs[:30], logs[30:])
+    )
     model = ActionRewardModel(Steps()).partial_fit(logs[:30]).fit(logs[30:])
-    assert_allclose(
-        model.predict(NEW), ActionRewardModel(Steps()).fit(logs[30:]).predict(NEW)
-    )
+    assert_allclose(model.predict(NEW), rest)
     model.partial_fit(logs[:30])  # is not continued, either
-    assert_allclose(
-        model.predict(NEW), ActionRewardModel(Steps()).fit(logs[:30]).predict(NEW)
-    )
+    assert_allclose(model.predict(NEW), first)
 
 
 def test_parts_without_weight_teach_nothing():
@@ -418,44 +376,31 @@ def test_clone_and_nested_parameters():
         clone(model).predict(NEW)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "logs", "error", "message"),
-    [
-        (
-            {"model": Ridge(), "encoding": "hashing"},
-            logs_of(),
-            ValueError,
-            "'encoding' p",
-        ),
-        ({"model": None}, logs_of(), ValueError, "The 'model' parameter of ActionRew"),
-        ({"model": 0.5}, logs_of(), ValueError, "The 'model' parameter of ActionRew"),
-        ({"model": Ridge()}, logs_of()[:0], ValueError, "the logs are empty"),
-        ({"model": Ridge()}, X, TypeError, "logs must be BanditLogs, got ndarray"),
-    ],
-)
-def test_bad_parameters_and_logs_are_refused(parameters, logs, error, message):
-    with pytest.raises(error, match=message):
-        ActionRewardModel(**parameters).fit(logs)
+def test_bad_parameters_and_logs_are_refused():
+    for model, encoding, logs, error, message in (
+        (Ridge(), "hashing", logs_of(), ValueError, "'encoding' p"),
+        (None, "one_hot", logs_of(), ValueError, "The 'model' parameter of ActionRew"),
+        (0.5, "one_hot", logs_of(), ValueError, "The 'model' parameter of ActionRew"),
+        (Ridge(), "one_hot", logs_of()[:0], ValueError, "the logs are empty"),
+        (Ridge(), "one_hot", X, TypeError, "logs must be BanditLogs, got ndarray"),
+    ):
+        with pytest.raises(error, match=message):
+            ActionRewardModel(model, encoding).fit(logs)
 
 
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot", "action_context"])
 def test_predictions_need_no_design_of_rounds_times_actions(encoding):
-    n_rounds, n_actions, n_features = 5_000, 40, 10
-    logs = BanditLogs(
-        np.ones((n_rounds, n_features)),
-        np.arange(n_rounds) % n_actions,
-        np.arange(n_rounds) % 7.0,
-        action_context=np.ones((n_actions, 3)),
-    )
+    n, k, d = 5_000, 40, 10
+    given = np.ones((n, d)), np.arange(n) % k, np.arange(n) % 7.0
+    logs = BanditLogs(*given, action_context=np.ones((k, 3)))
     model = ActionRewardModel(Ridge(), encoding).fit(logs)
     model.predict_logs(logs[:10])
     tracemalloc.start()
     q_hat = model.predict_logs(logs)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    design = n_rounds * (n_features + n_actions) * 8  # of one action at a time
-    assert peak < q_hat.nbytes + 3 * design
-    assert peak < n_rounds * n_actions * n_features * 8 / 2
+    assert peak < q_hat.nbytes + 3 * n * (d + k) * 8  # designs of one action at a time
+    assert peak < n * k * d * 8 / 2
 
 
 def test_a_memory_travels_and_is_checked(tmp_path):
@@ -473,19 +418,13 @@ def test_a_memory_travels_and_is_checked(tmp_path):
         ActionRewardModel(Ridge(), memory=3).fit(logs)
 
 
-@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
-def test_a_regressor_that_refuses_equal_targets_predicts_them(encoding):
+def test_a_regressor_that_refuses_equal_targets_predicts_them():
     """A Poisson loss refuses an action that was never rewarded."""
     model = HistGradientBoostingRegressor(loss="poisson", max_iter=2)
-    rewarded = BINARY if encoding == "per_action" else np.zeros(N)
-    logs = logs_of(rewarded * (ACTION != "a"))
-    fitted = ActionRewardModel(model, encoding).fit(logs)
-    q_hat = fitted.predict_logs(logs)
-    assert_array_equal(q_hat[:, logs.actions.tolist().index("a")], 0.0)
-    assert q_hat.max() > 0 or encoding == "one_hot"
-
-
-def test_other_errors_of_fits_are_raised():
-    model = HistGradientBoostingRegressor(loss="poisson", max_iter=2)
-    with pytest.raises(ValueError, match="poisson"):
+    for encoding, rewarded in (("per_action", BINARY), ("one_hot", np.zeros(N))):
+        logs = logs_of(rewarded * (ACTION != "a"))
+        q_hat = ActionRewardModel(model, encoding).fit(logs).predict_logs(logs)
+        assert_array_equal(q_hat[:, logs.actions.tolist().index("a")], 0.0)
+        assert q_hat.max() > 0 or encoding == "one_hot"
+    with pytest.raises(ValueError, match="poisson"):  # other errors are raised
         ActionRewardModel(model).fit(logs_of(-1 - BINARY))

@@ -88,25 +88,25 @@ def predictions(evaluator, logs):
 
 
 # -- no round is predicted by a model that saw its reward ---------------------------
+every_model = pytest.mark.parametrize("model", MODELS, ids=["per action", "one hot"])
+ODD = np.arange(N) % 2 == 1
+SPLITTERS = [
+    2,
+    5,
+    None,
+    KFold(4, shuffle=True, random_state=0),
+    LeaveOneOut(),
+    ShuffleSplit(60, random_state=0),
+    list(KFold(3).split(X)),
+    [(ODD, ~ODD), (range(0, N, 2), range(1, N, 2))],
+]
+
+
 @pytest.mark.few_cases
 @pytest.mark.parametrize(
-    "cv",
-    [
-        2,
-        5,
-        None,
-        KFold(4, shuffle=True, random_state=0),
-        LeaveOneOut(),
-        ShuffleSplit(60, random_state=0),
-        list(KFold(3).split(X)),
-        [
-            (np.arange(N) % 2 == 1, np.arange(N) % 2 == 0),
-            (range(0, N, 2), range(1, N, 2)),
-        ],
-    ],
-    ids=lambda cv: type(cv).__name__ + (str(cv) if isinstance(cv, int) else ""),
+    "cv", SPLITTERS, ids=lambda cv: f"{type(cv).__name__}{cv if cv in (2, 5) else ''}"
 )
-@pytest.mark.parametrize("model", MODELS, ids=["per action", "one hot"])
+@every_model
 def test_no_round_is_predicted_by_a_model_that_saw_it(model, cv):
     logs = logs_of()
     source = fitted(model, logs, cv)
@@ -141,7 +141,7 @@ def test_groups_are_held_out_together():
 
 
 @pytest.mark.parametrize("cv", [5, KFold(5)], ids=str)
-@pytest.mark.parametrize("model", MODELS, ids=["per action", "one hot"])
+@every_model
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.ModelErrorWarning")
 def test_rounds_drawn_twice_stay_on_one_side(model, cv, global_random_seed):
     drawn = resample(logs_of(), random_state=global_random_seed)
@@ -172,29 +172,25 @@ def test_time_order_never_looks_ahead():
 
 
 def test_uncovered_rounds_are_counted_in_the_diagnostics():
-    logs = logs_of(propensity=np.full(N, 1 / 3))
-    evaluator = DoublyRobust(reward_model=Ridge(), cv=TimeSeriesSplit(4)).fit(logs)
-    diagnostics = evaluator.evaluate(UniformPolicy()).diagnostics
-    assert diagnostics["uncovered_rounds"] == N // 5
-    evaluator = DoublyRobust(reward_model=Ridge()).fit(logs)
-    assert evaluator.evaluate(UniformPolicy()).diagnostics["uncovered_rounds"] == 0
+    logs = logs_of(propensity=1 / 3)
+    for cv, n_uncovered in ((TimeSeriesSplit(4), N // 5), (5, 0)):
+        evaluator = DoublyRobust(reward_model=Ridge(), cv=cv).fit(logs)
+        diagnostics = evaluator.evaluate(UniformPolicy()).diagnostics
+        assert diagnostics["uncovered_rounds"] == n_uncovered
 
 
 # -- the same rounds, wherever they turn up -----------------------------------------
 def test_rounds_are_recognised_in_other_objects():
-    logs = logs_of(propensity=np.full(N, 1 / 3)).with_columns(extra=X)
+    logs = logs_of(propensity=1 / 3).with_columns(extra=X)
     train, test = train_test_split(logs, random_state=0)
     source = fitted(Ridge(), train, 3)
-    q_hat = np.empty((N, 3))
+    q_hat = ActionRewardModel(Ridge()).fit(train).predict_logs(logs)
     q_hat[train.row_id.position] = predictions(source, train)
-    full = ActionRewardModel(Ridge()).fit(train)
-    q_hat[test.row_id.position] = full.predict_logs(test)
-    order = RNG.permutation(N)
     for other in (
         logs,
         train[::2],
         test,
-        logs[order],
+        logs[RNG.permutation(N)],
         train.replace(propensity=np.ones(len(train))),
         pickle.loads(pickle.dumps(train)),
         pickle.loads(pickle.dumps(logs[5:40])),
@@ -228,29 +224,24 @@ def test_the_model_of_all_rounds_is_fitted_when_others_ask():
 
 # -- actions that a fold never saw --------------------------------------------------
 def test_an_action_missing_from_a_fold_warns_and_gets_the_mean_reward():
-    code = np.zeros(10, dtype=int)
-    code[1::2] = 1
+    code = np.arange(10) % 2
     code[9] = 2  # logged once, in the last fold
     logs = BanditLogs(X[:10], code, REWARD[:10], actions=[0, 1, 2, 3])
     with pytest.warns(ModelErrorWarning) as record:
         source = fitted(Ridge(), logs, 5)
     assert [w.message.value for w in record] == [1]
-    message = str(record[0].message)
-    assert (
-        "1 action(s) have no round in the training part of a fold ([2]; 1 in fold 4)"
-        in message
-    )
-    assert "the mean reward of that part" in message
+    for text in (
+        "1 action(s) have no round in the training part of a fold ([2]; 1 in fold 4)",
+        "the mean reward of that part",
+    ):
+        assert text in str(record[0].message)
     q_hat = predictions(source, logs)
     assert_allclose(q_hat[8:, 2], REWARD[:8].mean())
     # an action that was logged nowhere gets the mean as well, and no warning
     assert_allclose(q_hat[8:, 3], REWARD[:8].mean())
     assert_allclose(q_hat[:2, 3], REWARD[2:10].mean())
-
-
-def test_all_folds_warn_once():
-    code = np.arange(10)  # all logged once: every fold lacks two of them
-    logs = BanditLogs(X[:10], code, REWARD[:10])
+    # all logged once: every fold lacks two of them, and one warning tells
+    logs = BanditLogs(X[:10], np.arange(10), REWARD[:10])
     with pytest.warns(ModelErrorWarning) as record:
         fitted(ActionRewardModel(Ridge()), logs, 5)
     [message] = [str(w.message) for w in record]
@@ -272,15 +263,13 @@ def test_folds_without_weights_warn_once(n_jobs):
 
 
 def test_one_model_for_all_actions_says_what_it_does_instead():
-    code = np.append(np.zeros(9, dtype=int), 1)
-    logs = BanditLogs(X[:10], code, REWARD[:10])
+    logs = BanditLogs(X[:10], np.append(np.zeros(9, dtype=int), 1), REWARD[:10])
     with pytest.warns(ModelErrorWarning, match="from the rounds of other actions"):
         fitted(ActionRewardModel(Ridge(), "one_hot"), logs, 5)
 
 
 def test_classifiers_survive_folds_of_one_class():
-    reward = np.zeros(20)
-    reward[:4] = 1  # the other folds never see a one
+    reward = (np.arange(20) < 4) * 1.0  # the other folds never see a one
     logs = BanditLogs(X[:20], np.zeros(20, dtype=int), reward)
     source = fitted(ActionRewardModel(LogisticRegression()), logs, 5)
     q_hat = predictions(source, logs)
@@ -319,15 +308,13 @@ def test_means_of_folds_are_no_differences_of_sums():
     rows = np.arange(N) >= N // 5
     means = [reward[rows & (k == CODE)].mean() for k in range(3)]
     assert_allclose(source.reward_model_.models_[0].means_, means, rtol=1e-12)
-
-
-@pytest.mark.parametrize("cv", [2, KFold(2)])
-def test_weights_that_vanish_leave_plain_means(cv):
-    weight = np.zeros(6)
-    weight[:3] = 1.0  # the second fold learns from these alone, the first from none
+    # weights that vanish leave plain means; the second fold learns from the first
+    # three alone, the first fold from none
     fields = np.zeros((6, 1)), [0, 1, 0, 1, 0, 1], np.arange(6.0)
-    source = fitted(None, BanditLogs(*fields, sample_weight=weight), cv)
-    assert source.reward_model_.models_[0].means_.tolist() == [4.0, 4.0]
+    logs = BanditLogs(*fields, sample_weight=(np.arange(6) < 3) * 1.0)
+    for cv in (2, KFold(2)):
+        source = fitted(None, logs, cv)
+        assert source.reward_model_.models_[0].means_.tolist() == [4.0, 4.0]
 
 
 def test_other_rounds_get_the_mean_of_their_label():
@@ -358,20 +345,16 @@ def test_weights_reach_the_models_of_all_folds():
     assert_allclose(predictions(source, other), full.predict_logs(other), atol=1e-11)
 
 
-@pytest.mark.parametrize("model", [Ridge(), None])
-def test_weights_of_a_training_part_may_all_be_zero(model):
+def test_weights_of_a_training_part_may_all_be_zero():
     logs = logs_of(sample_weight=np.where(np.arange(N) < 20, 0.0, 1.0))
     cv = [(range(20), range(20, N)), (range(20, N), range(20))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        source = fitted(model, logs, cv)
-    assert np.isfinite(predictions(source, logs)).all()
+    for model in (Ridge(), None):  # warnings are errors
+        assert np.isfinite(predictions(fitted(model, logs, cv), logs)).all()
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.ModelErrorWarning")
 def test_the_mean_model_takes_no_context(monkeypatch):
-    logs, taken = logs_of(), []
-    take = BanditLogs.__getitem__
+    logs, taken, take = logs_of(), [], BanditLogs.__getitem__
 
     def watched(self, key):
         taken.append(key)

@@ -13,12 +13,12 @@ from sklearn.preprocessing import StandardScaler
 
 from skope_ope import ActionRewardModel, BanditLogs, DoublyRobust
 from skope_ope.datasets import make_bandit_logs
+from tests._frames import LIBRARIES, every_library, frame_of
 
 X = np.array([[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]])
 FEATURES = np.array([[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]])
 BY_ROUND = np.arange(18.0).reshape(3, 3, 2)
 CODES = np.array([2, 0, 1])
-LIBRARIES = ["pandas", "polars", "pyarrow"]
 
 
 class Seen(RegressorMixin, BaseEstimator):
@@ -43,10 +43,8 @@ def logs_of(context=X, **fields):
     return BanditLogs(context, ["c", "a", "b"], np.ones(3), **fields)
 
 
-def frame_of(library, names=("u", "v")):
-    module = pytest.importorskip(library)
-    make = module.table if library == "pyarrow" else module.DataFrame
-    return make({name: X[:, j] for j, name in enumerate(names)})
+def context_of(library, names=("u", "v")):
+    return frame_of(library, {name: X[:, j] for j, name in enumerate(names)})
 
 
 def column_of(frame, name):
@@ -60,50 +58,45 @@ def test_indicators_follow_the_given_order():
 
 
 def test_labels_keep_their_type_in_frames():
-    frame = frame_of("pandas")
+    frame = context_of("pandas")
     for labels in ([7, 8, 9], [0.5, 1.5, 2.5], [True, False, True]):
         logs = BanditLogs(frame, labels, np.ones(3))
         out = design(logs, "column")
         assert out["action"].tolist() == labels
         assert out["action"].dtype == logs.actions.dtype
-
-
-def test_rows_of_pandas_stay_together_whatever_the_index():
-    frame = frame_of("pandas")
-    frame.index = [5, 5, 0]
+    frame.index = [5, 5, 0]  # rows stay together
     out = design(logs_of(frame), "column")
     assert out["action"].tolist() == ["c", "a", "b"]
     assert out.index.tolist() == [5, 5, 0]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@every_library
 def test_a_context_column_of_that_name_is_refused(library):
-    logs = logs_of(frame_of(library, ("action", "v")))
-    with pytest.raises(ValueError, match=r"already has a column 'action'.*Rename"):
-        design(logs, "column")
-    logs = logs_of(
-        frame_of(library, ("u", "action_context_1")), action_context=FEATURES
-    )
-    with pytest.raises(ValueError, match="already has a column 'action_context_1'"):
-        design(logs, "action_context")
+    for names, encoding, message in (
+        (("action", "v"), "column", r"already has a column 'action'.*Rename"),
+        (("u", "action_context_1"), "action_context", "a column 'action_context_1'"),
+        (("action = b", "v"), "one_hot", "already has a column 'action = b'"),
+    ):
+        logs = logs_of(context_of(library, names), action_context=FEATURES)
+        with pytest.raises(ValueError, match=message):
+            design(logs, encoding)
 
 
-def test_features_of_actions_are_needed():
+def test_what_encodings_need():
     with pytest.raises(ValueError, match=r"needs logs with action_context.*one_hot"):
         design(logs_of(), "action_context")
+    with pytest.raises(ValueError, match=r"context is ndarray\. Use encoding='one_h"):
+        design(logs_of(), "column")
 
 
 # -- indicators, whatever the container and the labels -----------------------------
-@pytest.mark.parametrize("library", LIBRARIES)
+@every_library
 def test_frames_get_an_indicator_per_action(library):
-    out = design(logs_of(frame_of(library)), "one_hot")
+    out = design(logs_of(context_of(library)), "one_hot")
     assert out.shape == (3, 5)
     assert column_of(out, "action = a") == [0.0, 1.0, 0.0]
     assert column_of(out, "action = b") == [0.0, 0.0, 1.0]
     assert column_of(out, "action = c") == [1.0, 0.0, 0.0]
-    taken = logs_of(frame_of(library, ("action = b", "v")))
-    with pytest.raises(ValueError, match="already has a column 'action = b'"):
-        design(taken, "one_hot")
 
 
 @pytest.mark.parametrize("encoding", ["one_hot", "action_context"])
@@ -120,19 +113,11 @@ def test_labels_that_read_alike_are_quoted():
     pandas = pytest.importorskip("pandas")
     labels = np.array([1, "1", "x"], dtype=object)
     frame = pandas.DataFrame({"u": [0.0, 1.0, 2.0]})
-    names = list(
-        design(BanditLogs(frame, labels, np.ones(3), actions=labels), "one_hot").columns
-    )
+    logs = BanditLogs(frame, labels, np.ones(3), actions=labels)
+    names = list(design(logs, "one_hot").columns)
     assert names == ["u", "action = 1", "action = '1'", "action = 'x'"]
     names = list(design(BanditLogs(frame[1:], labels[1:], [0, 1]), "one_hot").columns)
     assert names == ["u", "action = 1", "action = x"]
-
-
-def test_the_column_of_labels_needs_a_frame():
-    with pytest.raises(
-        ValueError, match=r"context is ndarray\. Use encoding='one_hot'"
-    ):
-        ActionRewardModel(Ridge(), "column").fit(logs_of())
 
 
 CONTAINERS = ["array", "sparse", *LIBRARIES]
@@ -144,38 +129,26 @@ LABELS = [[0, 1, 2], [10, 20, 35], [2, 1, 0], ["a", "b", "c"], ["c", "b", "a"]]
 @pytest.mark.parametrize("labels", LABELS, ids=str)
 @pytest.mark.parametrize("given", [False, True], ids=["sorted", "as given"])
 def test_values_do_not_change_by_labels_or_containers(container, labels, given):
-    logs, policy = (
-        make_bandit_logs(200, random_state=0),
-        np.tile([0.5, 0.2, 0.3], (200, 1)),
-    )
+    logs = make_bandit_logs(200, random_state=0)
+    policy = np.tile([0.5, 0.2, 0.3], (200, 1))
     model = ActionRewardModel(Ridge(fit_intercept=False, solver="cholesky"), "one_hot")
     wanted = DoublyRobust(reward_model=model).fit(logs).score(policy)
     X, order = logs.context, np.arange(3) if given else np.argsort(labels)
     if container == "sparse":
         X = sparse.csr_matrix(X)
     elif container != "array":
-        module = pytest.importorskip(container)
-        make = module.table if container == "pyarrow" else module.DataFrame
-        X = make({f"f{j}": column for j, column in enumerate(X.T)})
-    relabelled = BanditLogs(
-        X,
-        np.array(labels)[logs.action_index],
-        logs.reward,
-        logs.propensity,
-        actions=np.array(labels)[order],
-    )
+        X = frame_of(container, {f"f{j}": column for j, column in enumerate(X.T)})
+    labels = np.array(labels)
+    given = X, labels[logs.action_index], logs.reward, logs.propensity
+    relabelled = BanditLogs(*given, actions=labels[order])
     found = DoublyRobust(reward_model=model).fit(relabelled).score(policy[:, order])
     assert_allclose(found, wanted, rtol=0, atol=1e-9)
 
 
-def world(n_rounds, n_actions):
+def world(n, k):
     rng = np.random.default_rng(0)
-    return BanditLogs(
-        rng.normal(size=(n_rounds, 2)),
-        rng.integers(0, n_actions, n_rounds),
-        rng.integers(0, 2, n_rounds).astype(float),
-        actions=np.arange(n_actions),
-    )
+    action, reward = rng.integers(0, k, n), rng.integers(0, 2, n).astype(float)
+    return BanditLogs(rng.normal(size=(n, 2)), action, reward, actions=np.arange(k))
 
 
 @pytest.mark.parametrize("model", [Ridge(), LogisticRegression()], ids=str)
@@ -183,13 +156,10 @@ def test_linear_models_read_indicators_as_sparse_matrices(model, monkeypatch):
     logs = world(50, 6)
     fitted = ActionRewardModel(model, "one_hot").fit(logs)
     [inner] = fitted.models_
-    whole = [np.hstack([logs.context, np.tile(row, (50, 1))]) for row in np.eye(6)]
-    if hasattr(inner, "predict_proba"):
-        whole = [inner.predict_proba(X)[:, 1] for X in whole]
-    else:
-        whole = [inner.predict(X) for X in whole]
     name = "predict_proba" if hasattr(inner, "predict_proba") else "predict"
     predict, read = getattr(type(inner), name), []
+    whole = [np.hstack([logs.context, np.tile(row, (50, 1))]) for row in np.eye(6)]
+    whole = [predict(inner, X).reshape(50, -1)[:, -1] for X in whole]
 
     def watched(self, X):
         read.append((sparse.issparse(X), X.shape))

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -55,11 +55,10 @@ def test_an_array(kind):
     q_hat = Q_HAT.round() if kind == "int" else Q_HAT.astype(np.float32).astype(float)
     if kind == "pandas":
         given = pytest.importorskip("pandas").DataFrame(q_hat)
-    elif kind == "strided":
-        given = np.asfortranarray(q_hat)
     else:
-        given = {"list": q_hat.tolist(), "array": q_hat}.get(kind)
-        given = q_hat.astype(kind) if given is None else given
+        given = {"list": q_hat.tolist(), "strided": np.asfortranarray(q_hat)}.get(kind)
+        if given is None:
+            given = q_hat.astype(float if kind == "array" else kind)
     source = fitted(given, logs)
     for same in (logs, logs.replace(group=CODE), logs[:]):
         assert_allclose(predictions(source, same), q_hat, atol=1e-11)
@@ -71,9 +70,8 @@ def test_an_array_belongs_to_the_rows_of_fit():
     for other in (logs[:20], logs[::-1], logs_of()):
         with pytest.raises(ValueError, match="cannot predict for other logs"):
             predictions(source, other)
-    evaluator = DoublyRobust(reward_model=Q_HAT).fit(logs)
     with pytest.raises(ValueError, match=r"logs\.with_columns\(q_hat=\.\.\.\)"):
-        evaluator.score(U, logs[:20])
+        DoublyRobust(reward_model=Q_HAT).fit(logs).score(U, logs[:20])
 
 
 def test_a_column_travels_with_the_rows():
@@ -120,37 +118,33 @@ class Multiple(BaseEstimator):
 
 
 FITTED = ActionRewardModel(Ridge()).fit(logs_of()[:25])
+MULTIPLE, RIDGE = Multiple().fit(X), Ridge().fit(X, Q_HAT)
 PREFIT = {
-    "ActionRewardModel": (FITTED, FITTED.predict(X)),
-    "own predict": (Multiple().fit(X), Multiple().predict(X)),
-    "many outputs": (Ridge().fit(X, Q_HAT), Ridge().fit(X, Q_HAT).predict(X)),
-    "pipeline": (
-        make_pipeline(StandardScaler(), Ridge()).fit(X, Q_HAT),
-        make_pipeline(StandardScaler(), Ridge()).fit(X, Q_HAT).predict(X),
-    ),
+    "ActionRewardModel": FITTED,
+    "own predict": MULTIPLE,
+    "many outputs": RIDGE,
+    "pipeline": make_pipeline(StandardScaler(), Ridge()).fit(X, Q_HAT),
 }
 
 
-@pytest.mark.parametrize(("model", "expected"), PREFIT.values(), ids=PREFIT.keys())
-def test_fitted_models_are_used_as_they_are(model, expected):
-    logs = logs_of()
+@pytest.mark.parametrize("model", PREFIT.values(), ids=PREFIT.keys())
+def test_fitted_models_are_used_as_they_are(model):
+    logs, expected, frozen = logs_of(), model.predict(X), FrozenEstimator(model)
     for source in (
-        fitted(FrozenEstimator(model), logs),
-        fitted(FrozenEstimator(model), logs, "prefit"),
+        fitted(frozen, logs),
+        fitted(frozen, logs, "prefit"),
         fitted(model, logs, "prefit"),
     ):
         assert_allclose(predictions(source, logs), expected, atol=1e-11)
         assert_allclose(predictions(source, logs[10:30]), expected[10:30], atol=1e-11)
     by_array = DoublyRobust(reward_model=expected).fit(logs).score(U)
     for evaluator in (
-        DoublyRobust(reward_model=FrozenEstimator(model)),
-        clone(DoublyRobust(reward_model=FrozenEstimator(model))),
-        DoublyRobust(reward_model=model, cv="prefit"),
+        DoublyRobust(reward_model=frozen).fit(logs),
+        clone(DoublyRobust(reward_model=frozen)).fit(logs),
+        DoublyRobust(reward_model=model, cv="prefit").fit(logs),
+        DoublyRobust().fit(logs, frozen),
     ):
-        assert evaluator.fit(logs).score(U) == pytest.approx(by_array, rel=1e-12)
-    assert DoublyRobust().fit(logs, FrozenEstimator(model)).score(U) == pytest.approx(
-        by_array, rel=1e-12
-    )
+        assert evaluator.score(U) == pytest.approx(by_array, rel=1e-12)
 
 
 def test_clone_unfits_a_model_that_is_not_frozen():
@@ -160,15 +154,44 @@ def test_clone_unfits_a_model_that_is_not_frozen():
 
 
 @pytest.mark.parametrize(
-    "model",
-    [Ridge().fit(X, REWARD), LogisticRegression().fit(X, CODE)],
-    ids=lambda model: type(model).__name__,
+    ("model", "error", "message"),
+    [
+        (np.nan, ValueError, "must be a finite number, got nan"),
+        (np.inf, ValueError, "must be a finite number, got inf"),
+        (Q_HAT[:-1], ValueError, r"shape \(50, 3\).*got \(49, 3\)"),
+        (sparse.csr_matrix(Q_HAT), (TypeError, ValueError), "reward_model"),
+        (IPS(), (TypeError, ValueError), "model"),
+        (ClassifierPolicy(), TypeError, "is the policy ClassifierPolicy"),
+    ],
+    ids=lambda value: type(value).__name__,
 )
-def test_fitted_models_predict_all_actions(model):
-    evaluator = DoublyRobust(reward_model=FrozenEstimator(model)).fit(logs_of())
-    message = r"\(n_rounds, n_actions\) = \(50, 3\), got \(50,\). Fit an ActionRewardM"
-    with pytest.raises(ValueError, match=message):
-        evaluator.score(U)
+def test_what_is_no_reward_model_is_refused(model, error, message):
+    """What more there is stands in tests/test_bad_input.py."""
+    with pytest.raises(error, match=message):
+        DoublyRobust().fit(logs_of(), model)
+
+
+def test_predictions_must_be_finite():
+    for bad in (np.nan, np.inf):
+        q_hat = Q_HAT.copy()
+        q_hat[7, 1] = bad
+        logs = logs_of().with_columns(q=q_hat)
+        for model in (q_hat, "q"):
+            with pytest.raises(ValueError, match=r"reward_model.* at row 7"):
+                DoublyRobust(reward_model=model).fit(logs).score(U)
+
+
+def test_folds_are_folds():
+    with pytest.raises(ValueError, match="cv must be 'prefit', a number or folds"):
+        fitted(Ridge(), logs_of(), "5")
+    with pytest.raises(ValueError, match="cv='prefit' needs a fitted reward_model"):
+        fitted(None, logs_of(), "prefit")
+
+
+def test_a_model_may_be_given_to_fit():
+    by_fit = DoublyRobust().fit(logs_of(), Ridge()).score(U)
+    assert by_fit == DoublyRobust(reward_model=Ridge()).fit(logs_of()).score(U)
+    assert IPS().fit(logs_of(), Ridge()).score(U) == IPS().fit(logs_of()).score(U)
 
 
 def test_unfitted_models_are_no_fitted_ones():
@@ -187,56 +210,6 @@ def test_a_number_or_an_array_is_prefit_anyway():
 
 
 # -- what is no reward model --------------------------------------------------------
-@pytest.mark.parametrize(
-    ("model", "error", "message"),
-    [
-        (np.nan, ValueError, "must be a finite number, got nan"),
-        (np.inf, ValueError, "must be a finite number, got inf"),
-        (Q_HAT[:-1], ValueError, r"shape \(50, 3\).*got \(49, 3\)"),
-        (Q_HAT[:-1, 0], ValueError, "one dimension with 49 entries"),
-        (Q_HAT[None], ValueError, "reward_model must have"),
-        (Q_HAT.astype(str), TypeError, "reward_model must hold numbers"),
-        (Q_HAT + 0j, TypeError, "complex"),
-        (Q_HAT.astype(object), TypeError, "reward_model must hold numbers"),
-        (sparse.csr_matrix(Q_HAT), (TypeError, ValueError), "reward_model"),
-        (Ridge, TypeError, "is the class Ridge; make an instance"),
-        (IPS(), (TypeError, ValueError), "model"),
-        (ClassifierPolicy(), TypeError, "is the policy ClassifierPolicy"),
-        (lambda X: X, TypeError, "reward_model must"),
-        (True, (TypeError, ValueError), "reward_model must"),
-        ("q_hat", ValueError, "'q_hat' is not a column"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_is_no_reward_model_is_refused(model, error, message):
-    with pytest.raises(error, match=message):
-        DoublyRobust().fit(logs_of(), model)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_predictions_must_be_finite(bad):
-    q_hat = Q_HAT.copy()
-    q_hat[7, 1] = bad
-    with pytest.raises(ValueError, match=r"reward_model.* at row 7"):
-        DoublyRobust(reward_model=q_hat).fit(logs_of()).score(U)
-    logs = logs_of().with_columns(q=q_hat)
-    with pytest.raises(ValueError, match=r"reward_model.* at row 7"):
-        DoublyRobust(reward_model="q").fit(logs).score(U)
-
-
-def test_folds_are_folds():
-    with pytest.raises(ValueError, match="cv must be 'prefit', a number or folds"):
-        fitted(Ridge(), logs_of(), "5")
-    with pytest.raises(ValueError, match="cv='prefit' needs a fitted reward_model"):
-        fitted(None, logs_of(), "prefit")
-
-
-def test_a_model_is_given_once():
-    with pytest.raises(ValueError, match="given to the constructor and to fit"):
-        DoublyRobust(reward_model=Ridge()).fit(logs_of(), Ridge())
-    by_fit = DoublyRobust().fit(logs_of(), Ridge()).score(U)
-    assert by_fit == DoublyRobust(reward_model=Ridge()).fit(logs_of()).score(U)
-    assert IPS().fit(logs_of(), Ridge()).score(U) == IPS().fit(logs_of()).score(U)
 
 
 # -- models that the command line names -----------------------------------------------
@@ -252,14 +225,11 @@ def named(tmp_path, capsys, name, gap=False, context="x"):
     return code, "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize("name", ["none", "ridge", "logistic", "hist", "0.5", "-1"])
-def test_names_of_models(tmp_path, capsys, name):
-    assert named(tmp_path, capsys, name)[0] == 0
-
-
 @pytest.mark.parametrize(
     ("name", "gap", "context", "message"),
     [
+        *((name, False, "x", None) for name in ("none", "ridge", "logistic", "hist")),
+        *((name, False, "x", None) for name in ("0.5", "-1")),
         ("forest", False, "x", "'forest' is unknown: name none, ridge, log"),
         ("1_0", False, "x", "'1_0' is unknown: name none, ridge, log"),
         ("nan", False, "x", "'nan' is unknown: name none, ridge, log"),

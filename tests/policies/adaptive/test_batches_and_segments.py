@@ -31,6 +31,7 @@ from skope_ope.policies import (
     action_probabilities,
 )
 from skope_ope.utils.estimator_checks import check_adaptive_policy
+from tests._frames import every_library, frame_of
 from tests.policies._histories import live, make_logs, replayed, row_by_row
 
 MINUTE = np.timedelta64(60, "s")
@@ -48,24 +49,25 @@ CEMP = OnlineClassifierPolicy(LogisticRegression(), epsilon=0)
 def by_hand(policy, source, logs, every):
     """Train one policy anew for every round, on the rows that its batch knows."""
     first = source.timestamp.min()
+    order = np.argsort(source.timestamp, kind="stable")
     proba = np.empty((len(logs), logs.n_actions))
     for row in range(len(logs)):
         edge = first + np.floor((logs.timestamp[row] - first) / every) * every
         own = clone(policy).fit(logs)
-        order = np.argsort(source.timestamp, kind="stable")
         for start in np.arange(first, edge, every):
             inside = (source.timestamp >= start) & (source.timestamp < start + every)
             rows = order[inside[order]]
             if len(rows):
-                own.update_many(
-                    source.context[rows],
-                    source.action_index[rows],
-                    source.reward[rows],
-                    source.propensity[rows],
-                )
+                learn(own, source, rows)
         offered = None if logs.available is None else logs.available[row : row + 1]
         proba[row] = own.predict_proba(logs.context[row : row + 1], offered)[0]
     return proba
+
+
+def learn(policy, logs, rows):
+    """Let a policy learn from some rows at once."""
+    columns = logs.context, logs.action_index, logs.reward, logs.propensity
+    policy.update_many(*(column[rows] for column in columns))
 
 
 @pytest.mark.few_cases(3)
@@ -87,12 +89,8 @@ def test_knows_the_batches_that_are_over(policy, available, global_random_seed):
 
 
 def test_batches_by_hand():
-    logs = BanditLogs(
-        np.empty((6, 0)),
-        [0, 1, 1, 0, 1, 0],
-        [1.0, 0.0, 1.0, 0.0, 1.0, 0.0],
-        timestamp=[10, 11, 13, 14, 16, 30],
-    )
+    given = np.empty((6, 0)), [0, 1, 1, 0, 1, 0], [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    logs = BanditLogs(*given, timestamp=[10, 11, 13, 14, 16, 30])
     proba = BatchPolicy(EMP, logs, 3).logs_proba(logs)
     # nothing known at 10 and 11; then means (1, 0); (1/2, 1/2): a tie; (1/2, 2/3)
     assert proba.argmax(axis=1).tolist() == [0, 0, 0, 0, 0, 1]
@@ -100,10 +98,9 @@ def test_batches_by_hand():
 
 def test_a_row_never_learns_from_itself_or_later_ones():
     logs = make_logs(60)
-    changed = logs.reward.copy()
-    changed[30:] = 1 - changed[30:]
+    changed = logs.replace(reward=np.r_[logs.reward[:30], 1 - logs.reward[30:]])
     told = BatchPolicy(CEMP, logs, 10).logs_proba(logs)
-    other = BatchPolicy(CEMP, logs.replace(reward=changed), 10).logs_proba(logs)
+    other = BatchPolicy(CEMP, changed, 10).logs_proba(logs)
     # rows 30 to 39 know the rows up to 29
     np.testing.assert_array_equal(told[:40], other[:40])
     assert (told[40:] != other[40:]).any()
@@ -126,50 +123,41 @@ def test_what_is_evaluated_does_not_matter(global_random_seed):
 def test_evaluators_take_it_as_stationary(policy):
     logs = make_logs(400)
     batch = BatchPolicy(policy, logs, 50)
-    proba = batch.logs_proba(logs)
-    matches = proba[np.arange(400), logs.action_index] == 1
+    matches = batch.logs_proba(logs)[np.arange(400), logs.action_index] == 1
     result = Replay(random_state=0).fit(logs).evaluate(batch)
     np.testing.assert_array_equal(result.accepted, np.flatnonzero(matches))
     assert result.value == pytest.approx(logs.reward[matches].mean())
     assert np.isfinite(result.standard_error)
-    assert IPS().fit(logs).score(batch) == pytest.approx(
-        (matches * logs.reward / logs.propensity).mean()
-    )
+    expected = (matches * logs.reward / logs.propensity).mean()
+    assert IPS().fit(logs).score(batch) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("every", [5 * MINUTE, timedelta(minutes=5)])
-def test_datetimes(every):
+def test_datetimes():
     logs = make_logs(60)
     start = np.datetime64("2009-05-03T00:00:00", "s")
     numbers = BatchPolicy(EMP, logs, 5).logs_proba(logs)
     dated = logs.replace(timestamp=start + np.arange(60) * MINUTE)
-    np.testing.assert_array_equal(
-        BatchPolicy(EMP, dated, every).logs_proba(dated), numbers
-    )
+    for every in (5 * MINUTE, timedelta(minutes=5)):
+        found = BatchPolicy(EMP, dated, every).logs_proba(dated)
+        np.testing.assert_array_equal(found, numbers)
 
 
 def test_actions_are_matched_by_label():
     source = make_logs(60)
     logs = make_logs(30, seed=1)
-    reversed_logs = BanditLogs(
-        logs.context,
-        logs.action,
-        logs.reward,
-        actions=["new", *logs.actions[::-1]],
-        timestamp=logs.timestamp,
-    )
+    given = logs.context, logs.action, logs.reward
+    labels = ["new", *logs.actions[::-1]]
+    turned = BanditLogs(*given, actions=labels, timestamp=logs.timestamp)
     plain = BatchPolicy(LinUCB(), source, 5).logs_proba(logs)
-    other = BatchPolicy(LinUCB(), source, 5).logs_proba(reversed_logs)
+    other = BatchPolicy(LinUCB(), source, 5).logs_proba(turned)
     known = other[:, 0] == 0  # elsewhere it wants to try the new action
     assert known.any()
     agree = (plain[known] == other[known][:, :0:-1]).all(axis=1)
     assert agree[6:].all()  # ties of the beginning follow the order of the actions
-    fewer = BanditLogs(
-        logs.context, np.full(30, "a0"), logs.reward, timestamp=logs.timestamp
-    )
-    with pytest.raises(
-        ValueError, match=r"took action 'a\d' at row \d+, which the logs"
-    ):
+    given = logs.context, np.full(30, "a0"), logs.reward
+    fewer = BanditLogs(*given, timestamp=logs.timestamp)
+    message = r"took action 'a\d' at row \d+, which the logs"
+    with pytest.raises(ValueError, match=message):
         BatchPolicy(EMP, source, 5).logs_proba(fewer)
 
 
@@ -182,56 +170,60 @@ def test_the_policy_is_told_the_loggers_propensity():
             return super().update(X, action, reward, proba)
 
     logs = make_logs(20, available=True)
-    BatchPolicy(Listener(), logs, 30).logs_proba(logs)
-    assert told == logs.propensity.tolist()
-    told.clear()
-    BatchPolicy(Listener(), logs.replace(propensity=None), 30).logs_proba(logs)
-    assert told == logs.propensity.tolist()  # 1 / offered actions
-    told.clear()
-    unknown = make_logs(20).replace(propensity=None)
-    BatchPolicy(Listener(), unknown, 30).logs_proba(unknown)
-    assert told == [0.25] * 20
+    for some, expected in (
+        (logs, logs.propensity.tolist()),
+        (logs.replace(propensity=None), logs.propensity.tolist()),  # 1 / offered
+        (make_logs(20).replace(propensity=None), [0.25] * 20),
+    ):
+        told.clear()
+        BatchPolicy(Listener(), some, 30).logs_proba(some)
+        assert told == expected
 
 
 def test_what_batches_refuse():
     logs = make_logs(20)
     with pytest.raises(TypeError, match="needs the time of every round"):
         BatchPolicy(EMP, logs, 5).predict_proba(logs.context)
-    for source, evaluated, name in [
-        (logs.replace(timestamp=None), logs, "exploration_logs"),
-        (logs, logs.replace(timestamp=None), "the logs"),
-    ]:
-        with pytest.raises(ValueError, match=f"needs timestamps, {name} have none"):
-            BatchPolicy(EMP, source, 5).logs_proba(evaluated)
-    with pytest.raises(ValueError, match="every must be positive, got 0"):
-        BatchPolicy(EMP, logs, 0).logs_proba(logs)
-    with pytest.raises(TypeError, match="every must be a number, got"):
-        BatchPolicy(EMP, logs, MINUTE).logs_proba(logs)
     dated = logs.replace(timestamp=np.datetime64("2009-05-03", "s") + np.arange(20))
-    with pytest.raises(TypeError, match=r"every must be a numpy\.timedelta64"):
-        BatchPolicy(EMP, dated, 5).logs_proba(dated)
-    with pytest.raises(TypeError, match="must both be numbers or datetimes"):
-        BatchPolicy(EMP, dated, MINUTE).logs_proba(logs)
-    with pytest.raises(ValueError, match="'policy' parameter of BatchPolicy"):
-        BatchPolicy(UniformPolicy(), logs, 5).logs_proba(logs)
-    with pytest.raises(ValueError, match="'exploration_logs' parameter of BatchPolicy"):
-        BatchPolicy(EMP, None, 5).logs_proba(logs)
-    for bad in (-1, 1.5):
-        with pytest.raises(ValueError, match="'min_trials' parameter"):
-            BatchPolicy(EMP, logs, 5, min_trials=bad).logs_proba(logs)
-    other = make_logs(20, n_features=2)
-    with pytest.raises(ValueError, match=r"exploration_logs have 2 features, .* 3"):
-        BatchPolicy(EMP, other, 5).logs_proba(logs)
+    timeless, other = logs.replace(timestamp=None), make_logs(20, n_features=2)
+    for batch, asked, error, message in (
+        (BatchPolicy(EMP, timeless, 5), logs, ValueError, "exploration_logs have none"),
+        (BatchPolicy(EMP, logs, 5), timeless, ValueError, "stamps, the logs have none"),
+        (BatchPolicy(EMP, logs, 0), logs, ValueError, "every must be positive, got 0"),
+        (
+            BatchPolicy(EMP, logs, MINUTE),
+            logs,
+            TypeError,
+            "every must be a number, got",
+        ),
+        (BatchPolicy(EMP, dated, 5), dated, TypeError, r"must be a numpy\.timedelta64"),
+        (BatchPolicy(EMP, dated, MINUTE), logs, TypeError, "both be numbers or datet"),
+        (BatchPolicy(UniformPolicy(), logs, 5), logs, ValueError, "'policy' parameter"),
+        (
+            BatchPolicy(EMP, None, 5),
+            logs,
+            ValueError,
+            "'exploration_logs' parameter of",
+        ),
+        (
+            BatchPolicy(EMP, logs, 5, min_trials=-1),
+            logs,
+            ValueError,
+            "'min_trials' par",
+        ),
+        (BatchPolicy(EMP, logs, 5, min_trials=1.5), logs, ValueError, "'min_trials' p"),
+        (BatchPolicy(EMP, other, 5), logs, ValueError, "_logs have 2 features, .* 3"),
+    ):
+        with pytest.raises(error, match=message):
+            batch.logs_proba(asked)
 
 
 def popular_log(n=60):
     """Clicks on action 0 now and then; action 1 is new in the middle of the log."""
     action = np.where((np.arange(n) >= 30) & (np.arange(n) % 10 == 0), 1, 0)
-    reward = (np.arange(n) % 3 == 0).astype(float)
-    reward[action == 1] = 0.0
-    return BanditLogs(
-        np.empty((n, 0)), action, reward, actions=[0, 1], timestamp=np.arange(n)
-    )
+    reward = (np.arange(n) % 3 == 0) * (action == 0) * 1.0
+    given = np.empty((n, 0)), action, reward
+    return BanditLogs(*given, actions=[0, 1], timestamp=np.arange(n))
 
 
 def test_an_untried_action_is_shown_to_everybody_for_a_batch():
@@ -243,9 +235,7 @@ def test_an_untried_action_is_shown_to_everybody_for_a_batch():
     careful = BatchPolicy(EMP, logs, 10, min_trials=2).logs_proba(logs)
     assert (careful[:, 0] == 1).all()
     # a lucky first trial is no longer taken for a certainty
-    reward = logs.reward.copy()
-    reward[30] = 1.0
-    lucky = logs.replace(reward=reward)
+    lucky = logs.replace(reward=np.where(np.arange(60) == 30, 1.0, logs.reward))
     assert (BatchPolicy(EMP, lucky, 10).logs_proba(lucky)[40:50, 1] == 1).all()
     careful = BatchPolicy(EMP, lucky, 10, min_trials=2).logs_proba(lucky)
     assert (careful[:50, 0] == 1).all()
@@ -285,12 +275,7 @@ def test_trials_are_those_of_the_segment():
         for row in np.flatnonzero(rows):
             known = part.timestamp < logs.timestamp[row] // 7 * 7
             own = clone(EMP).fit(logs)
-            own.update_many(
-                part.context[known],
-                part.action_index[known],
-                part.reward[known],
-                part.propensity[known],
-            )
+            learn(own, part, known)
             counts = np.bincount(part.action_index[known], minlength=logs.n_actions)
             offered = (counts >= 4)[None, :] if (counts >= 4).any() else None
             alone[row] = own.predict_proba(logs.context[row : row + 1], offered)[0]
@@ -371,31 +356,29 @@ def test_segments_of_every_kind_are_one():
 
 
 @pytest.mark.frames
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+@every_library
 @pytest.mark.parametrize("segment", ["group", 1, "elsewhere"])
-def test_columns_of_frames(kind, segment):
+def test_columns_of_frames(library, segment):
     logs = make_logs(100)
-    library = pytest.importorskip(kind)
     columns = {"x": logs.context[:, 0].tolist(), "group": sign(logs.context).tolist()}
-    frame = (library.table if kind == "pyarrow" else library.DataFrame)(columns)
-    data = BanditLogs(
-        frame, logs.action, logs.reward, logs.propensity, actions=logs.actions
-    ).with_columns(elsewhere=sign(logs.context))
+    given = frame_of(library, columns), logs.action, logs.reward, logs.propensity
+    data = BanditLogs(*given, actions=logs.actions)
+    data = data.with_columns(elsewhere=sign(logs.context))
     told = row_by_row(SegmentedPolicy(EpsilonGreedy(0), sign), logs)[0]
     policy = SegmentedPolicy(EpsilonGreedy(0), segment)
     assert replayed(policy, data).tolist() == told
 
 
 def test_a_feature_precedes_a_column_of_the_same_name():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"group": ["u", "v"]})
+    frame = frame_of("pandas", {"group": ["u", "v"]})
     logs = BanditLogs(frame, [0, 1], [0.0, 1.0])
-    policy = SegmentedPolicy(EpsilonGreedy(0), "other").fit(logs)
-    assert policy.context_of(logs) is logs.context
-    logs = logs.with_columns(other=["a", "b"])
-    assert policy.context_of(logs).segment.tolist() == ["a", "b"]
-    policy = SegmentedPolicy(EpsilonGreedy(0), "group").fit(logs)
-    assert policy.context_of(logs) is logs.context
+    carried = logs.with_columns(other=["a", "b"])
+    by_column, by_feature = (
+        SegmentedPolicy(EpsilonGreedy(0), one).fit(logs) for one in ("other", "group")
+    )
+    for policy, some in ((by_column, logs), (by_feature, carried)):
+        assert policy.context_of(some) is some.context
+    assert by_column.context_of(carried).segment.tolist() == ["a", "b"]
 
 
 def test_segments_in_segments():
@@ -405,16 +388,12 @@ def test_segments_in_segments():
     crossed = np.char.add(sign(logs.context), (np.arange(300) % 2).astype(str))
     flat = logs.with_columns(crossed=crossed)
     check_adaptive_policy(both, logs)
-    results = [
-        replayed(policy, data)
-        for data, policy in [
-            (logs, both),
-            (logs, SegmentedPolicy(inner, sign)),
-            (flat, SegmentedPolicy(EpsilonGreedy(0), "crossed")),
-        ]
-    ]
-    np.testing.assert_array_equal(results[0], results[1])
-    np.testing.assert_array_equal(results[0], results[2])
+    expected = replayed(both, logs)
+    for data, policy in (
+        (logs, SegmentedPolicy(inner, sign)),
+        (flat, SegmentedPolicy(EpsilonGreedy(0), "crossed")),
+    ):
+        np.testing.assert_array_equal(replayed(policy, data), expected)
 
 
 def test_segments_of_a_column_reach_the_progressive_policy():
@@ -442,34 +421,27 @@ def test_frozen_exploits_in_every_segment():
 
 def test_bad_segments():
     logs = make_logs(10)
-
-    def ask(segment, logs=logs):
-        policy = SegmentedPolicy(EpsilonGreedy(), segment).fit(logs)
-        policy.predict_proba(policy.context_of(logs))
-
-    with pytest.raises(ValueError, match="'nowhere' is not a column of the logs"):
-        ask("nowhere")
-    with pytest.raises(ValueError, match=r"segment 3 is not a feature: .* have 3"):
-        ask(3)
-    with pytest.raises(ValueError, match="segment gave 2 labels for 10 rounds"):
-        ask(lambda X: [0, 1])
-    with pytest.raises(ValueError, match="segment has a missing label"):
-        ask(lambda X: np.full(len(X), np.nan))
-    with pytest.raises(ValueError, match="'policy' parameter of SegmentedPolicy"):
-        SegmentedPolicy(LogisticRegression(), 0).fit(logs)
-    with pytest.raises(ValueError, match="'segment' parameter of SegmentedPolicy"):
-        SegmentedPolicy(EpsilonGreedy(), [0, 1]).fit(logs)
+    for policy, segment, message in (
+        (EMP, "nowhere", "'nowhere' is not a column of the logs"),
+        (EMP, 3, r"segment 3 is not a feature: .* have 3"),
+        (EMP, lambda X: [0, 1], "segment gave 2 labels for 10 rounds"),
+        (EMP, lambda X: np.full(len(X), np.nan), "segment has a missing label"),
+        (LogisticRegression(), 0, "'policy' parameter of SegmentedPolicy"),
+        (EMP, [0, 1], "'segment' parameter of SegmentedPolicy"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            policy = SegmentedPolicy(policy, segment).fit(logs)
+            policy.predict_proba(policy.context_of(logs))
 
 
 @pytest.mark.frames
 def test_bad_column_of_a_frame():
-    pandas = pytest.importorskip("pandas")
-    logs = BanditLogs(pandas.DataFrame({"age": [1, 2]}), [0, 1], [0.0, 1.0])
+    frame = frame_of("pandas", {"age": [1, 2]})
+    logs = BanditLogs(frame, [0, 1], [0.0, 1.0])
     for segment in ("sex", 1):
         policy = SegmentedPolicy(EpsilonGreedy(), segment).fit(logs)
-        with pytest.raises(
-            ValueError, match=r"neither a column of the context \(\['age'"
-        ):
+        message = r"neither a column of the context \(\['age'"
+        with pytest.raises(ValueError, match=message):
             policy.predict_proba(logs.context)
 
 
@@ -488,15 +460,12 @@ def test_history_is_what_was_lived():
     policy = AdaptiveFunctionPolicy(lambda X, history: None).fit(logs)
     assert [len(part) for part in policy.history_] == [0, 0, 0, 0]
     for row in range(50):  # more than the first buffer holds
-        policy.update(
-            logs.context[row : row + 1], logs.action_index[row], logs.reward[row], 0.3
-        )
-    contexts, actions, rewards, proba = policy.history_
-    np.testing.assert_array_equal(contexts, logs.context)
-    np.testing.assert_array_equal(actions, logs.action_index)
-    np.testing.assert_array_equal(rewards, logs.reward)
-    np.testing.assert_array_equal(proba, np.full(50, 0.3))
-    assert actions.dtype.kind == "i"
+        x = logs.context[row : row + 1]
+        policy.update(x, logs.action_index[row], logs.reward[row], 0.3)
+    lived = logs.context, logs.action_index, logs.reward, np.full(50, 0.3)
+    for part, expected in zip(policy.history_, lived, strict=True):
+        np.testing.assert_array_equal(part, expected)
+    assert policy.history_.actions.dtype.kind == "i"
     assert policy.history_.contexts.shape == (50, 3)
 
 
@@ -525,20 +494,13 @@ def test_offers_renormalise():
     offered = np.array([[False, True], [True, True]])
     proba = policy.predict_proba(logs.context[:2], offered)
     np.testing.assert_allclose(proba, [[0, 1], [0.8, 0.2]])
-
-
-def test_bad_functions():
-    logs = make_logs(4, 2)
-
-    def ask(func):
-        AdaptiveFunctionPolicy(func).fit(logs).predict_proba(logs.context)
-
-    with pytest.raises(ValueError, match=r"shape \(4, 3\), expected \(4, 2\)"):
-        ask(lambda X, history: np.full((4, 3), 1 / 3))
-    with pytest.raises(ValueError, match=r"func must sum to 1 .* got 0\.8"):
-        ask(lambda X, history: np.full((4, 2), 0.4))
-    with pytest.raises(ValueError, match="'func' parameter of AdaptiveFunctionPolicy"):
-        ask("uniform")
+    for func, message in (
+        (lambda X, history: np.full((4, 3), 1 / 3), r"shape \(4, 3\), expected \(4, 2"),
+        (lambda X, history: np.full((4, 2), 0.4), r"func must sum to 1 .* got 0\.8"),
+        ("uniform", "'func' parameter of AdaptiveFunctionPolicy"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            AdaptiveFunctionPolicy(func).fit(logs).predict_proba(logs.context)
 
 
 def test_labels_and_frames_stand_for_probabilities():
@@ -567,14 +529,11 @@ def test_frames_that_own_policies_give_are_matched_by_name():
         def update(self, X, action, reward, proba):
             return False
 
-    actions, times = ["a", "b"] * 20, range(40)
-    reward = [float(one == "b") for one in actions]
-    half = np.full(40, 0.5)
-    logs = BanditLogs(np.zeros((40, 1)), actions, reward, half, timestamp=times)
+    actions = np.array(["a", "b"] * 20)
+    given = np.zeros((40, 1)), actions, (actions == "b") * 1.0, 0.5
+    logs = BanditLogs(*given, timestamp=range(40))
     value = Replay(horizon=10, random_state=0).fit(logs).evaluate(Own())
     assert value.value == 1.0
-    expected = np.tile([0.0, 1.0], (40, 1))
-    batches = BatchPolicy(Own(), logs, 10)
-    assert batches.logs_proba(logs).tolist() == expected.tolist()
-    frozen = Own().fit(logs).frozen()
-    assert frozen.predict_proba(logs).tolist() == expected.tolist()
+    expected = [[0.0, 1.0]] * 40
+    assert BatchPolicy(Own(), logs, 10).logs_proba(logs).tolist() == expected
+    assert Own().fit(logs).frozen().predict_proba(logs).tolist() == expected

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_info
 from skope_ope import BanditLogs
 from skope_ope.policies import OnlineClassifierPolicy
 from skope_ope.utils.estimator_checks import check_adaptive_policy
+from tests._frames import frame_of
 from tests.policies._histories import live, make_logs, replayed
 
 X2 = np.zeros((1, 1))
@@ -49,22 +50,20 @@ def column(*values):
     return np.array(values, dtype=float)[:, None]
 
 
+LIVED = [0, 1, 0, 0, 1, 1], [1, 0, 0, 1, 1, 0], column(1, 2, 3, 4, 5, 6)
+
+
 def test_a_row_enters_the_data_of_its_action_only():
     policy = OnlineClassifierPolicy(Recorder(), update_every=3).fit(TWO)
-    changed = live(
-        policy, [0, 1, 0, 0, 1, 1], [1, 0, 0, 1, 1, 0], column(1, 2, 3, 4, 5, 6)
-    )
-    assert changed == [False, False, True, False, False, True]
+    assert live(policy, *LIVED) == [False, False, True, False, False, True]
     assert policy.n_trainings_ == 2
     first, second = policy.classifiers_
     # fitted again on all rows of the action; "b" has seen both rewards at the second
     assert first.seen_ == [([1, 3], [1, 0]), ([1, 3, 4], [1, 0, 1])]
     assert second.seen_ == [([2, 5, 6], [0, 1, 0])]
-
-
-def test_partial_fit_gets_the_new_rows_only():
+    # partial_fit gets the new rows only
     policy = OnlineClassifierPolicy(OnlineRecorder(), update_every=3).fit(TWO)
-    live(policy, [0, 1, 0, 0, 1, 1], [1, 0, 0, 1, 1, 0], column(1, 2, 3, 4, 5, 6))
+    live(policy, *LIVED)
     first, second = policy.classifiers_
     assert first.seen_ == [([1, 3], [1, 0]), ([4], [1])]
     # what waited for the other reward is not lost
@@ -192,51 +191,40 @@ def test_update_many_trains_once():
 )
 def test_contexts_of_other_kinds(kind, classifier):
     logs = make_logs(60)
-    X = logs.context
-    if kind == "sparse":
-        rows = sparse.csr_matrix(X)
-    else:
-        library = pytest.importorskip(kind)
-        columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
-        rows = (library.table if kind == "pyarrow" else library.DataFrame)(columns)
+    rows = sparse.csr_matrix(logs.context)
+    if kind != "sparse":
+        rows = frame_of(kind, {f"x{j}": x for j, x in enumerate(logs.context.T)})
         classifier = make_pipeline(StandardScaler(), classifier)  # asks for arrays
-    other = BanditLogs(
-        rows, logs.action, logs.reward, logs.propensity, actions=logs.actions
-    )
+    given = rows, logs.action, logs.reward, logs.propensity
     policy = OnlineClassifierPolicy(classifier, update_every=5)
     told = replayed(policy, logs)
     assert len(told) > 8
+    other = BanditLogs(*given, actions=logs.actions)
     np.testing.assert_array_equal(replayed(policy, other), told)
 
 
-@pytest.mark.parametrize(
-    ("initial", "match"),
-    [
+def test_bad_initial():
+    for initial, match in (
         ((column(1), ["c"]), "label 'c' at row 0 is not among the actions"),
         ((column(1, 2), ["a"]), "inconsistent numbers of samples"),
         ((np.ones((1, 2)), ["a"]), "initial has 2 features, the logs have 1"),
         ((column(1), [[1, 0, 0]]), "y has 3 columns, but must have one"),
         ((column(1), [[1, 2]]), "learns 0/1 rewards with a classifier, got 2"),
         ((column(1), ["a"], 3), r"pair \(X, y\), got a tuple of 3"),
-    ],
-)
-def test_bad_initial(initial, match):
-    with pytest.raises(ValueError, match=match):
-        OnlineClassifierPolicy(Recorder(), initial=initial).fit(TWO)
-
-
-def test_bad_classifiers_and_rewards():
+    ):
+        with pytest.raises(ValueError, match=match):
+            OnlineClassifierPolicy(Recorder(), initial=initial).fit(TWO)
     match = r"learns 0/1 rewards with a classifier, got 0\.5"
     with pytest.raises(ValueError, match=match):
         OnlineClassifierPolicy().fit(TWO).update(X2, 0, 0.5, 1.0)
-    with pytest.raises(TypeError, match="SGDClassifier has no predict_proba"):
-        OnlineClassifierPolicy(SGDClassifier()).fit(TWO)
-    with pytest.raises(TypeError, match="needs a classifier, got Ridge"):
-        OnlineClassifierPolicy(Ridge()).fit(TWO)
-    with pytest.raises(ValueError, match="'update_every' parameter"):
-        OnlineClassifierPolicy(update_every=0).fit(TWO)
-    with pytest.raises(ValueError, match="'random_state' parameter"):
-        OnlineClassifierPolicy(random_state=None).fit(TWO)
+    for given, error, match in (
+        ({"classifier": SGDClassifier()}, TypeError, "SGDClassifier has no predict_pr"),
+        ({"classifier": Ridge()}, TypeError, "needs a classifier, got Ridge"),
+        ({"update_every": 0}, ValueError, "'update_every' parameter"),
+        ({"random_state": None}, ValueError, "'random_state' parameter"),
+    ):
+        with pytest.raises(error, match=match):
+            OnlineClassifierPolicy(**given).fit(TWO)
 
 
 # GaussianNB and SGDClassifier learn in part, the other two anew: each way of learning

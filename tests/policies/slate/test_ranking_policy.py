@@ -138,15 +138,11 @@ def test_the_multinomial_distribution_of_ranks():
 
 def test_fit_on_logs_learns_from_slot_rewards():
     numbers = np.array([[0, 2], [3, 1], [2, 1]])
-    for features in (X[numbers], X):
-        ids = None if features.ndim == 3 else numbers
-        logs = showed(
-            [[0, 1], [1, -1], [0, -1]],
-            n_candidates=2,
-            slot_reward=[[0.0, 1.0], [3.0, 0.0], [1.0, 0.0]],
-            item_features=features,
-            item_id=ids,
-        )
+    clicks = [[0.0, 1.0], [3.0, 0.0], [1.0, 0.0]]
+    shown = [[0, 1], [1, -1], [0, -1]]
+    fields = {"n_candidates": 2, "slot_reward": clicks}
+    for features, ids in ((X[numbers], None), (X, numbers)):
+        logs = showed(shown, item_features=features, item_id=ids, **fields)
         policy = RankingPolicy(LinearRegression(), 2).fit(logs)
         assert_allclose(policy.scores(logs), X[numbers, 0], atol=1e-12)
     logs = showed([[0, 1]], slot_reward=[[1, 0]], item_features=[[1.0], [0.0]])
@@ -157,22 +153,14 @@ def test_fit_on_logs_learns_from_slot_rewards():
         RankingPolicy(LinearRegression(), 2).fit(bare)
 
 
-def test_a_frozen_regressor_needs_no_fit():
-    logs = rounds(1, 2, 4, item_features=X)
-    frozen = FrozenEstimator(LinearRegression().fit(X, y))
-    slates = RankingPolicy(frozen, 2).deterministic_slates(logs)
-    assert_array_equal(slates, [[1, 3]])
-
-
 def test_any_regressor_and_nested_parameters():
-    logs = rounds(1, 2, 4, item_features=X)
-    policy = RankingPolicy(
-        GridSearchCV(DecisionTreeRegressor(), {"max_depth": [3]}, cv=2), 2
-    )
+    frozen = FrozenEstimator(LinearRegression().fit(X, y))  # needs no fit
+    assert_array_equal(RankingPolicy(frozen, 2).deterministic_slates(FEW), [[1, 3]])
+    search = GridSearchCV(DecisionTreeRegressor(), {"max_depth": [3]}, cv=2)
+    policy = RankingPolicy(search, 2)
     policy.set_params(regressor__estimator__random_state=0)
-    weights = np.ones(4)
-    policy.fit(X, y, sample_weight=weights)
-    assert policy.deterministic_slates(logs).shape == (1, 2)
+    policy.fit(X, y, sample_weight=np.ones(4))
+    assert policy.deterministic_slates(FEW).shape == (1, 2)
 
 
 FEW = rounds(1, 2, 4, item_features=X)
@@ -183,22 +171,16 @@ class Broken(LinearRegression):
         return np.full(len(X), np.nan)
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
+def test_parameters_that_cannot_be():
+    for params, message in (
         ({"temperature": 1, "alpha": 2}, "pass one of them, got 1 and 2"),
         ({"temperature": 0}, "temperature"),
         ({"n_slots": 5}, "n_slots=5 is more than the 4 candidates"),
         ({"regressor": Broken()}, "Broken predicts a score that is not finite"),
-    ],
-)
-def test_parameters_that_cannot_be(params, message):
-    policy = RankingPolicy(LinearRegression(), 2).set_params(**params)
-    with pytest.raises(ValueError, match=message):
-        policy.fit(X, y).deterministic_slates(FEW)
-
-
-def test_what_is_missing():
+    ):
+        policy = RankingPolicy(LinearRegression(), 2).set_params(**params)
+        with pytest.raises(ValueError, match=message):
+            policy.fit(X, y).deterministic_slates(FEW)
     with pytest.raises(NotFittedError):
         RankingPolicy(LinearRegression(), 2).deterministic_slates(FEW)
     with pytest.raises(ValueError, match="y is missing"):

@@ -20,6 +20,7 @@ from skope_ope import (
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.policies import EmpiricalSlatePolicy, SampledSlatePolicy
 from skope_ope.policies.slate._empirical_slate_policy import alike_ratio, alike_warnings
+from tests._frames import every_library, frame_of
 from tests.evaluators.slate._worlds import additive, quietly, rankings, world
 from tests.policies._slate_worlds import (
     check_moments,
@@ -37,35 +38,33 @@ def test_distinct_slates_are_alike(global_random_seed):
     given = np.array([[0, 1], [2, 2], [2, 1]])
     assert_allclose(policy.slate_proba(logs, given), [0.25, 0.25, 0])
     assert len(policy.distributions(logs)) == 1
-    check_moments(policy, logs)
-    check_sample(policy, logs, global_random_seed)
+    unequal = EmpiricalSlatePolicy(SLATES, [0.1, 0.2, 0.3, 0.0, 0.4])
+    assert_allclose(unequal.slate_proba(logs, np.array([[0, 1]] * 3)), 0.4)
+    for one in (policy, unequal):
+        check_moments(one, logs)
+        check_sample(one, logs, global_random_seed)
 
 
-def test_given_probabilities(global_random_seed):
-    logs = rounds(1, 2, 3)
-    policy = EmpiricalSlatePolicy(SLATES, [0.1, 0.2, 0.3, 0.0, 0.4])
-    assert_allclose(policy.slate_proba(logs, np.array([[0, 1]])), 0.4)
-    check_moments(policy, logs)
-    check_sample(policy, logs, global_random_seed)
+SHOWN = [[0, 1], [1, 0], [0, 1], [2, 1], [2, 1]]
 
 
 def test_slates_seen_in_logs_by_label():
-    slate = [[0, 1], [1, 0], [0, 1], [2, 1], [2, 1]]
-    logs = SlateLogs(np.zeros((5, 1)), slate, np.zeros(5), group=[*"aabba"])
+    given = np.zeros((5, 1)), SHOWN, np.zeros(5)
+    logs, alone = SlateLogs(*given, group=[*"aabba"]), SlateLogs(*given)
     seen = EmpiricalSlatePolicy.seen_in(logs, frequencies=False, by="group")
     assert_allclose(seen.slate_proba(logs), [1 / 3, 1 / 3, 1 / 2, 1 / 2, 1 / 3])
-    often = EmpiricalSlatePolicy.seen_in(logs[:4], by="group")
-    assert_allclose(often.slate_proba(logs[:4]), 0.5)
     check_moments(seen, logs)
     assert len(seen.distributions(logs)) == 2
-    alone = SlateLogs(np.zeros((5, 1)), slate, np.zeros(5))
-    often = EmpiricalSlatePolicy.seen_in(alone)
-    assert_allclose(often.slate_proba(alone), [0.4, 0.2, 0.4, 0.4, 0.4])
+    often = EmpiricalSlatePolicy.seen_in(logs[:4], by="group")
+    assert_allclose(often.slate_proba(logs[:4]), 0.5)
     weighted = alone.with_columns(sample_weight=[1.0, 3, 1, 1, 4])
-    often = EmpiricalSlatePolicy.seen_in(weighted)
-    assert_allclose(often.slate_proba(alone), [0.2, 0.3, 0.2, 0.5, 0.5])
-    often = EmpiricalSlatePolicy.seen_in(weighted, by=[*"aabba"])
-    assert_allclose(often.slate_proba(weighted), [1 / 8, 3 / 8, 1 / 2, 1 / 2, 1 / 2])
+    for some, by, expected in (
+        (alone, None, [0.4, 0.2, 0.4, 0.4, 0.4]),
+        (weighted, None, [0.2, 0.3, 0.2, 0.5, 0.5]),
+        (weighted, [*"aabba"], [1 / 8, 3 / 8, 1 / 2, 1 / 2, 1 / 2]),
+    ):
+        often = EmpiricalSlatePolicy.seen_in(some, by=by)
+        assert_allclose(often.slate_proba(some), expected)
 
 
 QUERIES = [*"aabba"]
@@ -77,9 +76,8 @@ QUERIES = [*"aabba"]
     ids=["text", "integers", "floats"],
 )
 def test_by_is_a_column_a_field_a_function_or_an_array(labels):
-    slate = [[0, 1], [1, 0], [0, 1], [2, 1], [2, 1]]
     users = [0, 1, 2, 3, 4]  # whose rounds these are says nothing of the slates
-    logs = SlateLogs(np.zeros((5, 1)), slate, np.zeros(5), group=users)
+    logs = SlateLogs(np.zeros((5, 1)), SHOWN, np.zeros(5), group=users)
     logs = logs.with_columns(query=labels).replace(timestamp=[0, 0, 1, 1, 0])
     want = [1 / 3, 1 / 3, 1 / 2, 1 / 2, 1 / 3]  # every slate once
     rows = [3, 0, 4]
@@ -105,34 +103,30 @@ def test_groups_choose_the_slates_where_they_are_named():
     assert_array_equal(proba, [1, 1, 0, 0])
 
 
-@pytest.mark.parametrize(
-    ("by", "error", "message"),
-    [
-        ("absent", ValueError, "the logs have no `absent`, by which slates"),
-        ("timestamp", ValueError, "the logs have no `timestamp`"),
-        ("context", ValueError, r"by='context' must be 1-d \(n_rounds,\)"),
-        ([1, 2], ValueError, r"one label per round \(3\), got 2"),
-        ([1.0, np.nan, 2.0], ValueError, "by has a missing label .* at row 1"),
-    ],
-)
-def test_bad_labels(by, error, message):
-    with pytest.raises(error, match=message):
-        EmpiricalSlatePolicy.seen_in(rounds(3, 2, 3), by=by)
-
-
-def test_an_array_of_labels_belongs_to_its_rows():
-    seen = EmpiricalSlatePolicy.seen_in(rounds(3, 2, 3), by=[0, 0, 1])
+def test_bad_labels():
+    logs, seen_in = rounds(3, 2, 3), EmpiricalSlatePolicy.seen_in
+    for by, message in (
+        ("absent", "the logs have no `absent`, by which slates"),
+        ("timestamp", "the logs have no `timestamp`"),
+        ("context", r"by='context' must be 1-d \(n_rounds,\)"),
+        ([1, 2], r"one label per round \(3\), got 2"),
+        ([1.0, np.nan, 2.0], "by has a missing label .* at row 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            seen_in(logs, by=by)
+    with pytest.raises(TypeError, match="logs must be SlateLogs, got ndarray"):
+        seen_in(np.zeros((3, 2), dtype=int))
+    # an array of labels belongs to its rows
     with pytest.raises(ValueError, match=r"these are other rows\. Carry the labels"):
-        seen.slate_proba(rounds(3, 2, 3))
-    logs = rounds(3, 2, 3)
-    some = EmpiricalSlatePolicy.seen_in(logs[:2], by=[0, 1])
+        seen_in(logs, by=[0, 0, 1]).slate_proba(rounds(3, 2, 3))
     with pytest.raises(ValueError, match="these are other rows"):
-        some.slate_proba(logs)
+        seen_in(logs[:2], by=[0, 1]).slate_proba(logs)
 
 
-@pytest.mark.parametrize(
-    ("slates", "proba", "error", "message"),
-    [
+def test_bad_slates():
+    logs = rounds(2, 2, 3, group=[0, 0])
+    two = {0: [[0, 1]], 1: [[1, 0]]}
+    for slates, proba, error, message in (
         ([[0, 3]], None, ValueError, "slates show candidate 3, the logs have 3"),
         ([[0, 1], [2]], None, ValueError, "slates is no rectangular array"),
         ([[0.5, 1]], None, TypeError, "slates must hold integers"),
@@ -141,33 +135,31 @@ def test_an_array_of_labels_belongs_to_its_rows():
         ([[0, 1]], [0.5, 0.5], ValueError, "proba has 2 entries, slates has 1"),
         ([[0, 1]], [0.5], ValueError, "sum to 1, got minimum 0.5, sum 0.5"),
         ({1: [[0, 1]]}, None, ValueError, "no label 0, which row 0 has"),
-        ({0: [[0, 1]], 1: [[0]]}, None, ValueError, r"number of slots, got \[1, 2\]"),
+        (two | {1: [[0]]}, None, ValueError, r"number of slots, got \[1, 2\]"),
         ({0: [[0, 1]]}, [1.0], TypeError, "proba must be a dict"),
-        ({0: [[0, 1]], 1: [[1, 0]]}, {0: [1.0]}, ValueError, "the slates of label 1"),
-    ],
-)
-def test_bad_slates(slates, proba, error, message):
-    logs = rounds(2, 2, 3, group=[0, 0])
-    with pytest.raises(error, match=message):
-        by = "group" if isinstance(slates, dict) else None
-        EmpiricalSlatePolicy(slates, proba, by=by).slot_marginals(logs)
+        (two, {0: [1.0]}, ValueError, "the slates of label 1"),
+    ):
+        with pytest.raises(error, match=message):
+            by = "group" if isinstance(slates, dict) else None
+            EmpiricalSlatePolicy(slates, proba, by=by).slot_marginals(logs)
 
 
 def test_groups_and_offers_of_the_logs():
     policy = EmpiricalSlatePolicy({0: [[0, 1]]}, by="group")
     with pytest.raises(ValueError, match="the logs have no `group`"):
         policy.slot_marginals(rounds(2, 2, 3))
-    mask = np.array([[True, True, True], [True, False, True]])
-    logs = rounds(2, 2, 3, candidates=mask, group=[0, 0])
+
+    def marginals(mask):
+        logs = rounds(2, 2, 3, candidates=np.array(mask, dtype=bool), group=[0, 0])
+        return policy.slot_marginals(logs)
+
     with pytest.raises(ValueError, match="candidate 1, which row 1 does not offer"):
-        policy.slot_marginals(logs)
-    mask = np.array([[[True, False, True], [True, True, True]]] * 2)
-    logs = rounds(2, 2, 3, candidates=mask, group=[0, 0])
-    assert_array_equal(policy.slot_marginals(logs)[:, 1, 1], 1)
-    mask[1, 1, 1] = False
-    logs = rounds(2, 2, 3, candidates=mask, group=[0, 0])
+        marginals([[1, 1, 1], [1, 0, 1]])
+    mask = [[[1, 0, 1], [1, 1, 1]], [[1, 0, 1], [1, 1, 1]]]
+    assert_array_equal(marginals(mask)[:, 1, 1], 1)
+    mask[1][1][1] = 0
     with pytest.raises(ValueError, match="candidate 1 in slot 1, which row 1 does not"):
-        policy.slot_marginals(logs)
+        marginals(mask)
 
 
 @pytest.mark.thorough
@@ -179,20 +171,13 @@ def test_many_rounds_in_parts():
     assert_array_equal(policy.slate_proba(logs, drawn), 1 / 900)
 
 
-def test_slates_are_seen_in_logs_alone():
-    with pytest.raises(TypeError, match="logs must be SlateLogs, got ndarray"):
-        EmpiricalSlatePolicy.seen_in(np.zeros((3, 2), dtype=int))
-
-
 @pytest.mark.frames
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@every_library
 def test_labels_may_be_a_column_of_the_context(library):
-    frames = pytest.importorskip(library)
     pytest.importorskip("narwhals")
     columns = {"query": ["a", "b", "a", "b"], "device": [0, 1, 1, 0]}
-    make = frames.table if library == "pyarrow" else frames.DataFrame
     slate = [[0, 1], [2, 0], [0, 1], [2, 0]]
-    logs = SlateLogs(make(columns), slate, np.zeros(4))
+    logs = SlateLogs(frame_of(library, columns), slate, np.zeros(4))
     policy = EmpiricalSlatePolicy.seen_in(logs, by="query")
     assert list(policy.slates) == ["a", "b"]
     assert policy.slate_proba(logs).tolist() == [1.0] * 4
@@ -218,10 +203,6 @@ def test_the_ratio_has_mean_one_where_all_are_alike(sizes):
         total += p
         mean += p * np.exp(alike_ratio([np.array(c) for c, _ in drawn]))
     assert_allclose([mean, total], 1)
-
-
-def test_one_round_a_list_tells_nothing():
-    assert_allclose(alike_ratio([np.array([0, 1, 0])] * 50), 0, atol=1e-9)
 
 
 @pytest.mark.theory
@@ -255,6 +236,8 @@ def test_differences_that_do_not_matter():
     counts, slates = [np.array([505_000, 495_000])], [np.array([[0], [1]])]
     assert alike_ratio(counts) > 30
     assert not alike_warnings("Logger", [None], counts, slates)
+    # one round a list tells nothing
+    assert_allclose(alike_ratio([np.array([0, 1, 0])] * 50), 0, atol=1e-9)
 
 
 def draw(logs, rng):
@@ -290,23 +273,15 @@ def test_second_moments_of_a_policy(global_random_seed):
     logs = rounds(4, 2, 4).with_columns(w=weights)
     inner = PlackettLuceSlatePolicy("w", 2)
     policy = SampledSlatePolicy(inner, n_samples=4000, random_state=global_random_seed)
-    gamma, want = (
-        moments_of_distributions(policy, logs),
-        moments_of_distributions(inner, logs),
-    )
+    gamma, want = (moments_of_distributions(one, logs) for one in (policy, inner))
     error = np.sqrt(want * (1 - want) / 4000)
     # some 250 entries for 100 seeds
     assert (np.abs(gamma - want) <= 5.5 * error + 1e-15).all()
     slates = inner.sample(logs, 0)
-    assert_array_equal(
-        policy.slate_proba(logs, slates), inner.slate_proba(logs, slates)
-    )
-    assert_allclose(
-        moments_of_distributions(policy, logs[[3, 1]]),
-        gamma[[3, 1]],
-        rtol=0,
-        atol=1e-15,
-    )
+    expected = inner.slate_proba(logs, slates)
+    assert_array_equal(policy.slate_proba(logs, slates), expected)
+    again = moments_of_distributions(policy, logs[[3, 1]])
+    assert_allclose(again, gamma[[3, 1]], rtol=0, atol=1e-15)
 
 
 def test_moments_of_an_instance_are_those_of_the_same_draws():
@@ -321,73 +296,48 @@ def test_moments_of_an_instance_are_those_of_the_same_draws():
     assert rng.randint(10**6) == np.random.RandomState(0).randint(10**6)
 
 
-def sampled_targets(policy):
-    """Logs of all slates, their shares, a policy's value by each slate it may draw."""
+def test_a_target_that_is_sampled_is_unbiased(global_random_seed):
+    """Equation 6: the mean over all that may be drawn is the policy's value."""
     slates = rankings(3, 4)
     phi = np.random.RandomState(0).random_sample((3, 4))
-    logs, proba = world(
-        PlackettLuceSlatePolicy([4.0, 3.0, 2.0, 1.0], 3),
-        slates,
-        additive(slates, phi),
-        4,
-    )
+    logger = PlackettLuceSlatePolicy([4.0, 3.0, 2.0, 1.0], 3)
+    logs, proba = world(logger, slates, additive(slates, phi), 4)
+
+    def value(policy):
+        return quietly(PseudoInverse(), policy, logs, proba).value
 
     def always(slate):
-        def draw(logs, rng):
-            return np.tile(slate, (len(logs), 1))
+        return lambda logs, rng: np.tile(slate, (len(logs), 1))
 
-        return SampledSlatePolicy(draw, n_samples=1)
-
-    values = [
-        quietly(PseudoInverse(), always(slate), logs, proba).value for slate in slates
-    ]
-    chance = policy.slate_proba(logs, slates)
+    values = [value(SampledSlatePolicy(always(one), n_samples=1)) for one in slates]
+    policy = PlackettLuceSlatePolicy([1.0, 6.0, 3.0, 1.0], 3)
+    chance, values = policy.slate_proba(logs, slates), np.array(values)
     truth = chance @ additive(slates, phi)
-    return logs, proba, np.array(values), chance, truth
-
-
-def test_a_target_that_is_sampled_is_unbiased():
-    """Equation 6: the mean over all that may be drawn is the policy's value."""
-    policy = PlackettLuceSlatePolicy([1.0, 6.0, 3.0, 1.0], 3)
-    logs, proba, values, chance, truth = sampled_targets(policy)
-    exact = quietly(PseudoInverse(), policy, logs, proba).value
-    assert chance @ values == pytest.approx(exact, rel=1e-12)
-    assert exact == pytest.approx(truth, rel=1e-12)
-
-
-@pytest.mark.few_cases(1)
-@pytest.mark.parametrize("known", [True, False])
-def test_the_value_of_draws_is_their_mean(known, global_random_seed):
-    policy = PlackettLuceSlatePolicy([1.0, 6.0, 3.0, 1.0], 3)
-    logs, proba, values, chance, truth = sampled_targets(policy)
-    spread = np.sqrt(chance @ (values - truth) ** 2)
+    assert chance @ values == pytest.approx(value(policy), rel=1e-12)
+    assert value(policy) == pytest.approx(truth, rel=1e-12)
 
     def one_slate(logs, rng):
         return np.repeat(policy.sample(logs[:1], rng), len(logs), axis=0)
 
-    # either way all rounds, which share a distribution, have the same draws
-    drawn = SampledSlatePolicy(
-        policy if known else one_slate, n_samples=4000, random_state=global_random_seed
-    )
-    found = quietly(PseudoInverse(), drawn, logs, proba).value
-    tolerance = 5 * spread / np.sqrt(4000)
-    assert abs(found - truth) < tolerance
+    # the value of draws is their mean; either way all rounds, which share a
+    # distribution, have the same draws
+    tolerance = 5 * np.sqrt(chance @ (values - truth) ** 2) / np.sqrt(4000)
+    how = {"n_samples": 4000, "random_state": global_random_seed}
+    for inner in (policy, one_slate):
+        assert abs(value(SampledSlatePolicy(inner, **how)) - truth) < tolerance
     # what other policies would give does not pass
-    uniform = quietly(PseudoInverse(), UniformSlatePolicy(3), logs, proba).value
-    assert abs(uniform - truth) > tolerance
+    assert abs(value(UniformSlatePolicy(3)) - truth) > tolerance
     assert (abs(values - truth) > tolerance).mean() > 0.9
 
 
-@pytest.mark.parametrize(
-    ("policy", "n_samples", "error", "message"),
-    [
+def test_bad_samplers():
+    for policy, n_samples, error, message in (
         (3, 10, TypeError, "must have sample"),
         (draw, 0, ValueError, "n_samples must be a positive integer, got 0"),
         (lambda logs, rng: np.zeros((2, 2)), 2, TypeError, "must hold integers"),
         (lambda logs, rng: draw(logs, rng)[:, :1], 2, ValueError, "has 1 slots"),
         (lambda logs, rng: draw(logs, rng) + 2, 2, ValueError, "candidates are 0 to 2"),
-    ],
-)
-def test_bad_samplers(policy, n_samples, error, message):
-    with pytest.raises(error, match=message):
-        SampledSlatePolicy(policy, n_samples=n_samples).slot_marginals(rounds(2, 2, 3))
+    ):
+        with pytest.raises(error, match=message):
+            policy = SampledSlatePolicy(policy, n_samples=n_samples)
+            policy.slot_marginals(rounds(2, 2, 3))
