@@ -169,8 +169,7 @@ BAD_NUMBERS = [np.nan, np.inf, -np.inf]
 
 @pytest.mark.parametrize("bad", BAD_NUMBERS, ids=str)
 @pytest.mark.parametrize(
-    "name",
-    ["reward", "propensity", "logging_proba", "logger_proba", "sample_weight"],
+    "name", ["reward", "propensity", "logging_proba", "logger_proba", "sample_weight"]
 )
 def test_numbers_that_are_not_finite(name, bad):
     values = put(FIELDS[name], 3, bad)

@@ -128,8 +128,7 @@ def hold_together(path, seed):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "part",
-    [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 10))],
+    "part", [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 10))]
 )
 def test_both_readings_agree_on_nasty_files(tmp_path, monkeypatch, part):
     rng, path, found = np.random.default_rng(part), tmp_path / "log.csv", []

@@ -406,12 +406,7 @@ def test_permuted_labels_change_nothing():
         (ClassifierPolicy(), PolicyScorer(SNIPS())),
     ):
         score, permuted, p_value = permutation_test_score(
-            estimator,
-            LOGS,
-            LOGS.action,
-            scoring=scoring,
-            cv=KFold(2),
-            n_permutations=2,
+            estimator, LOGS, LOGS.action, scoring=scoring, cv=KFold(2), n_permutations=2
         )
         assert_allclose(permuted, score)
         assert p_value == 1

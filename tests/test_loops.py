@@ -19,13 +19,7 @@ TABLE = {
     "DR": (loops.doubly_robust, {}, 0.83625, 0.0, 0.564816667),
     "DR(cmax=2)": (loops.doubly_robust, {"cmax": 2.0}, 0.69875, -0.03, 0.218316667),
     "SwitchDR(tau=2)": (loops.switch_dr, {"tau": 2.0}, 0.52375, -0.07, 0.062316667),
-    "DRos(lam=4)": (
-        loops.dros,
-        {"lam": 4.0},
-        0.631254492142,
-        -0.047420,
-        0.058059234,
-    ),
+    "DRos(lam=4)": (loops.dros, {"lam": 4.0}, 0.631254492142, -0.047420, 0.058059234),
     "SubGaussianIPS(lam=.2)": (
         loops.sub_gaussian_ips,
         {"lam": 0.2},
@@ -105,8 +99,7 @@ def test_exact_bias_of_snips(n_rounds, bias):
 
 
 @pytest.mark.parametrize(
-    "loop",
-    [loops.ips, loops.doubly_robust, loops.direct_method, loops.switch_dr],
+    "loop", [loops.ips, loops.doubly_robust, loops.direct_method, loops.switch_dr]
 )
 def test_squared_standard_error_is_unbiased(loop):
     # exact for every mean of independent terms: E[se^2] = variance of the mean

@@ -342,10 +342,7 @@ def test_a_policy_that_raises_tears_callbacks_down(recorder):
         (PropensityEstimator(cv=3), ["propensity model"] * 3),
         (ActionRewardModel(Ridge()), ["model of an action"] * 3),
         (ActionRewardModel(Ridge(), encoding="one_hot"), []),
-        (
-            RewardModelPolicy(Ridge()),
-            ["fit", *["model of an action"] * 3],
-        ),
+        (RewardModelPolicy(Ridge()), ["fit", *["model of an action"] * 3]),
         (MixturePolicy([POLICY, ConstantPolicy(0)], [0.5, 0.5]), ["fit", "fit"]),
     ],
 )

@@ -188,7 +188,7 @@ ROWS = {
                 f"{COMPARISON}.level_of_each": 0.001,
                 f"{COMPARISON}.decision": "keep",
                 f"{COMPARISON}.choice": "coupon for all",
-            },
+            }
         },
         needs="pandas",
     ),

@@ -199,7 +199,7 @@ ROWS = {
                 "skope_ope.AttentionDecay": naive_decay,
                 "skope_ope.ReorderingScavenging.evaluate": surely_half,
                 "skope_ope.PositionScavenging.evaluate": surely_half,
-            },
+            }
         },
         "--n-seeds 60 --data-home ''",
     ),
@@ -253,7 +253,7 @@ ROWS = {
                 "skope_ope.DRns.evaluate": varies_with_q,
                 "skope_ope.RejectionSampling.evaluate": many_histories,
                 "skope_ope.evaluators.repeated_runs": noisy_runs,
-            },
+            }
         },
         "--trials 5 --runs 5",
     ),

@@ -107,7 +107,7 @@ ROWS = {
             "a search that takes what is overrated most": {
                 "skope_ope.OPESearchCV": Overrated,
                 "skope_ope.DRns.evaluate": overrated,
-            },
+            }
         },
         "--repetitions 4",
     ),
