@@ -79,7 +79,7 @@ def put(values, key, value):
 
 
 LOGS = build()
-FITTED = IPS().fit(LOGS)
+FITTED, ROBUST, UNIFORM = IPS().fit(LOGS), DoublyRobust().fit(LOGS), UniformPolicy()
 
 
 def refused(match, error=ValueError):
@@ -87,14 +87,10 @@ def refused(match, error=ValueError):
     return pytest.raises(error, match=match)
 
 
-def test_the_fields_are_good():
-    logs = BanditLogs(**FIELDS)
-    assert IPS().fit(logs).evaluate(PI).n_rounds == N
-
-
 # -- lengths --------------------------------------------------------------------------
 @pytest.mark.parametrize("name", FIELDS)
 def test_lengths_that_differ(name):
+    assert len(BanditLogs(**FIELDS)) == N  # the fields are good
     short = FIELDS[name][:-1]
     match = {
         "action": "context has 12 rows, action has 11: all fields",
@@ -109,36 +105,26 @@ def test_lengths_that_differ(name):
 NOBODY = LOGS[:0]
 NO_LOGS = "the logs are empty"
 
-
 OTHER_ROUNDS = {
     "policy": (lambda: FITTED.evaluate(PI[:5]), r"\(5, 3\).*12 rounds.*with_columns"),
     "logged": (lambda: FITTED.evaluate(PI[:5, 0]), r"\(5,\).*12 rounds"),
-    "evaluate": (
-        lambda: evaluate(PI[:5], LOGS),
-        r"policy has shape \(5, 3\).*12 rounds",
-    ),
+    "evaluate": (lambda: evaluate(PI[:5], LOGS), r"has shape \(5, 3\).*12 rounds"),
     "q_hat": (lambda: DoublyRobust().fit(LOGS, Q[:5]), r"\(12, 3\).*got \(5, 3\)"),
     "weight": (
         lambda: FITTED.evaluate(PI, sample_weight=np.ones(5)),
-        "sample_weight has 5 rows, the log has 12",
+        "_weight has 5 ro",
     ),
-    "column": (
-        lambda: LOGS.with_columns(pi=PI[:5]),
-        r"column 'pi' must have one entry per round \(12\), got shape \(5, 3\)",
-    ),
+    "column": (lambda: LOGS.with_columns(pi=PI[:5]), r"round \(12\), got shape \(5, 3"),
     "by": (
         lambda: FITTED.evaluate(PI).by(np.ones(5)),
-        r"key must have one label per round \(12\), got 5",
+        r"label per round \(12\), got 5",
     ),
     "empty": (lambda: BanditLogs(np.empty((0, 2)), [], [], []), NO_LOGS),
     "empty_fit": (lambda: IPS().fit(NOBODY), NO_LOGS),
     "empty_fit_of_a_model": (lambda: DirectMethod().fit(NOBODY), NO_LOGS),
-    "empty_others": (lambda: FITTED.evaluate(UniformPolicy(), NOBODY), NO_LOGS),
-    "empty_others_and_a_model": (
-        lambda: DoublyRobust().fit(LOGS).evaluate(UniformPolicy(), NOBODY),
-        NO_LOGS,
-    ),
-    "empty_evaluate": (lambda: evaluate(UniformPolicy(), NOBODY), NO_LOGS),
+    "empty_others": (lambda: FITTED.evaluate(UNIFORM, NOBODY), NO_LOGS),
+    "others_and_a_model": (lambda: ROBUST.evaluate(UNIFORM, NOBODY), NO_LOGS),
+    "empty_evaluate": (lambda: evaluate(UNIFORM, NOBODY), NO_LOGS),
     "empty_model": (lambda: ActionRewardModel(Ridge()).fit(NOBODY), NO_LOGS),
     "no_reward": (
         lambda: ClassifierPolicy().fit(NOBODY),
@@ -146,12 +132,12 @@ OTHER_ROUNDS = {
     ),
     "no_round": (
         lambda: PropensityEstimator().fit(NOBODY),
-        r"at least two rounds .* got 0 rounds",
+        "two rounds .* got 0 rounds",
     ),
     "no_policy": (lambda: evaluate({}, LOGS), "policies is empty; name at least one"),
     "no_evaluator": (
         lambda: evaluate(PI, LOGS, evaluators=[]),
-        "evaluators is empty; name at least one",
+        "evaluators is empty; n",
     ),
 }
 
@@ -168,17 +154,16 @@ BAD_NUMBERS = [np.nan, np.inf, -np.inf]
 
 
 @pytest.mark.parametrize("bad", BAD_NUMBERS, ids=str)
-@pytest.mark.parametrize(
-    "name", ["reward", "propensity", "logging_proba", "logger_proba", "sample_weight"]
-)
-def test_numbers_that_are_not_finite(name, bad):
-    values = put(FIELDS[name], 3, bad)
-    with refused(f"{name} must be finite, got {bad} at row 3"):
-        build(**{name: values})
-
-
-@pytest.mark.parametrize("bad", BAD_NUMBERS, ids=str)
-def test_other_fields_that_are_not_finite(bad):
+def test_fields_that_are_not_finite(bad):
+    for name in (
+        "reward",
+        "propensity",
+        "logging_proba",
+        "logger_proba",
+        "sample_weight",
+    ):
+        with refused(f"{name} must be finite, got {bad} at row 3"):
+            build(**{name: put(FIELDS[name], 3, bad)})
     with refused(f"action_context must be finite, got {bad}"):
         build(action_context=put(FIELDS["action_context"], (1, 1), bad))
     word = "missing" if np.isnan(bad) else "infinite"
@@ -189,13 +174,17 @@ def test_other_fields_that_are_not_finite(bad):
             build(**{name: put(CODES, 3, bad)})
 
 
-def test_missing_labels_and_times():
+def test_missing_labels_and_masked_values():
     for name in ("action", "group", "logger"):
         with refused(rf"{name} has a missing label \(None\) at row"):
             build(**{name: put(LABELS[CODES], 3, None)})
     days = np.arange(N).astype("M8[D]")
     with refused(r"timestamp is missing at row 5 \(1 such"):
         build(timestamp=put(days, 5, np.datetime64("NaT")))
+    masked = np.ma.masked_array(FIELDS["reward"], mask=np.arange(N) == 4)
+    with refused("reward is masked at row 4: drop these rows"):
+        build(reward=masked)
+    assert build(reward=np.ma.masked_array(FIELDS["reward"])).reward[4] == 1
 
 
 @pytest.mark.parametrize("bad", BAD_NUMBERS, ids=str)
@@ -267,13 +256,6 @@ def test_contexts_are_the_business_of_who_uses_them(bad):
         ClassifierPolicy().fit(logs)
 
 
-def test_masked_arrays():
-    masked = np.ma.masked_array(FIELDS["reward"], mask=np.arange(N) == 4)
-    with refused("reward is masked at row 4: drop these rows"):
-        build(reward=masked)
-    assert build(reward=np.ma.masked_array(FIELDS["reward"])).reward[4] == 1
-
-
 # -- propensities ---------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("value", "match"),
@@ -292,16 +274,13 @@ def test_propensities_out_of_range(value, match):
         assert build(propensity=np.full(N, 1 + 1e-12)).propensity.max() > 1
 
 
-def test_propensities_of_loggers_out_of_range():
+def test_propensities_of_loggers_and_of_all_actions():
     for value in (-0.1, 1.1):
         with refused(f"got {value} at row 3, logger 'old'"):
             build(logger_proba=put(FIELDS["logger_proba"], (3, 1), value))
     zero = put(FIELDS["logger_proba"], (2, 1), 0.0)
     with refused("logger_proba is 0 at row 2"):
         build(logger_proba=zero, propensity=None)
-
-
-def test_propensities_that_contradict_the_distribution():
     with refused(r"0\.5 at row 0 contradicts logging_proba.*0\.2"):
         build(logging_proba=MU[:, ::-1])
     with refused("at row 0 contradicts logger_proba"):
@@ -318,18 +297,15 @@ def test_propensities_that_are_missing(name, cls):
         fixed = {"random_state": 1} if name == "Replay" else {}
         assert np.isfinite(cls(**fixed).fit(unknown).score(PI))
         return
-    match = f"{name} needs the propensities .*PropensityEstimator, or use DirectMethod"
-    with refused(match):
-        cls().fit(unknown)
-    with refused(match):
-        cls().fit(LOGS).evaluate(UniformPolicy(), unknown)
-    with refused(match):
-        evaluate(PI, unknown, evaluators=name)
-
-
-def test_propensities_to_clip_that_are_missing():
+    for call in (
+        lambda: cls().fit(unknown),
+        lambda: cls().fit(LOGS).evaluate(UNIFORM, unknown),
+        lambda: evaluate(PI, unknown, evaluators=name),
+    ):
+        with refused(f"{name} needs the propensities .*PropensityEstimator, or use Di"):
+            call()
     with refused("Put PropensityEstimator in front of it"):
-        PropensityClipper(low=0.1).fit(build(propensity=None))
+        PropensityClipper(low=0.1).fit(unknown)
 
 
 # -- distributions --------------------------------------------------------------------
@@ -348,25 +324,19 @@ DISTRIBUTIONS = {
 
 
 @pytest.mark.parametrize("case", DISTRIBUTIONS)
-def test_distributions_of_the_logger(case):
+def test_distributions(case):
     proba, match = DISTRIBUTIONS[case]
     available = OFFERED if case == "not offered" else None
     with refused(f"logging_proba .*{match}"):
         build(logging_proba=proba, propensity=None, available=available)
-
-
-@pytest.mark.parametrize("case", DISTRIBUTIONS)
-@pytest.mark.parametrize("evaluator", [IPS(), DirectMethod()], ids=repr)
-def test_distributions_of_the_policy(case, evaluator):
-    proba, match = DISTRIBUTIONS[case]
-    available = OFFERED if case == "not offered" else None
     logs = build(available=available).with_columns(pi=proba)
-    for policy in (proba, "pi", proba.tolist()):
-        with refused(f"policy .*{match}"):
-            evaluator.fit(logs).evaluate(policy)
+    policies = [proba, "pi", proba.tolist()]
     if available is None:  # over offers, functions are renormalised
-        with refused(f"policy .*{match}"):
-            evaluator.fit(logs).evaluate(FunctionPolicy(lambda X: proba))
+        policies.append(FunctionPolicy(lambda X: proba))
+    for evaluator in (IPS(), DirectMethod()):
+        for policy in policies:
+            with refused(f"policy .*{match}"):
+                evaluator.fit(logs).evaluate(policy)
 
 
 def test_offers():
@@ -406,20 +376,16 @@ def test_labels_that_the_logs_do_not_know():
     ],
     ids=["fitted", "unfitted", "pipeline", "search", "frozen"],
 )
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda policy: FITTED.evaluate(policy),
-        lambda policy: DirectMethod().fit(LOGS).score(policy),
-        lambda policy: evaluate(policy, LOGS),
-        lambda policy: evaluate({"mine": policy}, LOGS),
-        lambda policy: FITTED.evaluate(MixturePolicy([policy], [1.0])),
-    ],
-    ids=["evaluate", "score", "one call", "dict", "mixture"],
-)
-def test_bare_classifiers(classifier, call):
-    with refused(r"not a policy\. Wrap it: ClassifierPolicy", TypeError):
-        call(classifier)
+def test_bare_classifiers(classifier):
+    for call in (
+        lambda: FITTED.evaluate(classifier),
+        lambda: DirectMethod().fit(LOGS).score(classifier),
+        lambda: evaluate(classifier, LOGS),
+        lambda: evaluate({"mine": classifier}, LOGS),
+        lambda: FITTED.evaluate(MixturePolicy([classifier], [1.0])),
+    ):
+        with refused(r"not a policy\. Wrap it: ClassifierPolicy", TypeError):
+            call()
 
 
 @pytest.mark.parametrize(
@@ -434,7 +400,7 @@ def test_bare_classifiers(classifier, call):
         ({"a": 1.0}, "needs predict_proba and classes_.*got dict"),
         (lambda X: PI, r"FunctionPolicy\(func\)"),
     ],
-    ids=["logs", "evaluator", "class", "regressor", "None", "int", "dict", "function"],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_policy(policy, match):
     with refused(match, TypeError):
@@ -445,9 +411,9 @@ def test_logs_and_lists_as_policy_and_columns_that_are_missing():
     with refused(r"scoring=EvaluatorScorer\(policy\)", TypeError):
         FITTED.score(LOGS)
     with refused(r"call is evaluate\(policies, logs\)", TypeError):
-        evaluate(LOGS, UniformPolicy())
+        evaluate(LOGS, UNIFORM)
     with refused(r"evaluate\(\{'a': \.\.\., 'b': \.\.\.\}, logs", TypeError):
-        evaluate([UniformPolicy(), SOFT], LOGS)
+        evaluate([UNIFORM, SOFT], LOGS)
     with refused(r"'pi' is not a column .* \['mu'\].*with_colu"):
         IPS().fit(LOGS.with_columns(mu=MU)).evaluate("pi")
     with refused(r"'q' is not a column .* \[\].*with_columns"):
@@ -460,30 +426,23 @@ def test_features_that_differ():
     with refused("fitted on 4 features, the logs have 2"):
         FITTED.evaluate(policy)
     with refused("the logs have 4 features, those of fit had 2"):
-        DoublyRobust().fit(LOGS).evaluate(UniformPolicy(), build(context=wide))
+        ROBUST.evaluate(UNIFORM, build(context=wide))
     pandas = pytest.importorskip("pandas")
     named = build(context=pandas.DataFrame(X, columns=["age", "hour"]))
-    other = ClassifierPolicy().fit(
-        pandas.DataFrame(X, columns=["hour", "size"]), LABELS[CODES]
-    )
-    with refused("feature names") as info:
-        IPS().fit(named).evaluate(other)
-    assert "age" in str(info.value)
+    other = pandas.DataFrame(X, columns=["hour", "size"])
+    with refused(r"feature names(.|\n)*age"):
+        IPS().fit(named).evaluate(ClassifierPolicy().fit(other, LABELS[CODES]))
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
+def test_unfitted_policies():
+    for policy in (
         ClassifierPolicy(),
-        MixturePolicy([UniformPolicy(), ClassifierPolicy()], [0.5, 0.5]),
+        MixturePolicy([UNIFORM, ClassifierPolicy()], [0.5, 0.5]),
         FrozenEstimator(ClassifierPolicy()),
         GridSearchCV(ClassifierPolicy(), {"epsilon": [0.0]}),
-    ],
-    ids=["policy", "in a mixture", "frozen", "search"],
-)
-def test_unfitted_policies(policy):
-    with refused("not fitted", NotFittedError):
-        FITTED.evaluate(policy)
+    ):
+        with refused("not fitted", NotFittedError):
+            FITTED.evaluate(policy)
 
 
 def test_policies_whose_output_is_no_distribution():
@@ -522,19 +481,10 @@ def test_actions_in_place_of_probabilities():
         (Q.astype(object), TypeError, "must hold numbers, got dtype object.*dtype=flo"),
         (Q.astype(complex), TypeError, "reward_model must hold real numbers"),
         (Ridge, TypeError, "is the class Ridge; make an instance"),
-        pytest.param(
-            lambda X: Q,
-            TypeError,
-            "must be a scikit-learn model.*got function",
-            id="function",
-        ),
+        (len, TypeError, "must be a scikit-learn model.*got builtin_function"),
         ({"a": Q}, TypeError, "must be a scikit-learn model.*got dict"),
         (True, TypeError, "must be a scikit-learn model.*got bool"),
-        (
-            UniformPolicy(),
-            TypeError,
-            r"is the policy UniformPolicy.*evaluate\(policy\)",
-        ),
+        (UNIFORM, TypeError, r"is the policy UniformPolicy.*evaluate\(policy"),
         (StandardScaler(), ValueError, "implementing 'fit' and 'predict'"),
         (FrozenEstimator(Ridge()), NotFittedError, "Ridge instance is not fitted yet"),
     ],
@@ -545,39 +495,26 @@ def test_what_is_no_reward_model(model, error, match):
         DoublyRobust().fit(LOGS, model)
 
 
-@pytest.mark.parametrize(
-    "model", [Q, 0.5, "q", FrozenEstimator(Constant(1.0))], ids=repr
-)
-def test_mrdr_refits_its_model(model):
-    with refused(r"Pass an unfitted model, or use DoublyRobust"):
-        MRDR().fit(LOGS, model)
-
-
-def test_a_fitted_model_of_one_action():
+def test_models_that_an_evaluator_does_not_take():
+    for model in (Q, 0.5, "q", FrozenEstimator(Constant(1.0))):
+        with refused(r"Pass an unfitted model, or use DoublyRobust"):
+            MRDR().fit(LOGS, model)
+    of_one_action = Ridge().fit(X, CODES)
     for evaluator in (
-        DoublyRobust(reward_model=Ridge().fit(X, CODES), cv="prefit"),
-        DoublyRobust(reward_model=FrozenEstimator(Ridge().fit(X, CODES))),
+        DoublyRobust(reward_model=of_one_action, cv="prefit"),
+        DoublyRobust(reward_model=FrozenEstimator(of_one_action)),
     ):
         with refused(r"every action.*got \(12,\).*ActionReward"):
             evaluator.fit(LOGS).evaluate(PI)
-
-
-def test_a_classifier_of_rewards_that_are_not_binary():
+    with refused("constructor and to fit; give it once"):
+        DoublyRobust(reward_model=Ridge()).fit(LOGS, Ridge())
     for reward, match in (
         (FIELDS["reward"], r"0 or 1, got 1\.5 at row 0 .*Use a regressor"),
         (np.where(CODES == 0, 1.0, -1.0), "0 or 1, got -1 at row 1 .*Use a regressor"),
     ):
-        evaluator = DoublyRobust(reward_model=LogisticRegression(), cv=2)
+        model = DoublyRobust(reward_model=LogisticRegression(), cv=2)
         with refused(match):
-            evaluator.fit(build(reward=reward))
-
-
-def test_a_model_given_twice():
-    with refused("constructor and to fit; give it once"):
-        DoublyRobust(reward_model=Ridge()).fit(LOGS, Ridge())
-
-
-BINARY = build(reward=(np.arange(N) == 0).astype(float))
+            model.fit(build(reward=reward))
 
 
 @pytest.mark.parametrize(
@@ -601,13 +538,11 @@ def test_constant_and_one_class_folds(reward, model):
 
 
 def test_an_action_that_a_training_fold_lacks():
-    once = put(CODES, 5, 0)
-    once = np.where(once == 2, 0, once)
-    once[7] = 2
+    once = np.where(CODES == 2, 0, CODES)
+    once[[5, 7]] = 0, 2
     logs = build(action=LABELS[once])
-    with pytest.warns(
-        ModelErrorWarning, match=r"1 action.*\(\['c'\]; 1 in fold 1\)"
-    ) as found:
+    match = r"1 action.*\(\['c'\]; 1 in fold 1\)"
+    with pytest.warns(ModelErrorWarning, match=match) as found:
         DirectMethod(reward_model=Ridge(), cv=3).fit(logs)
     assert found[0].message.value == 1
 
@@ -632,16 +567,13 @@ def test_folds_that_cannot_be(cv, match):
         DoublyRobust(cv=cv).fit(LOGS)
 
 
-def test_rounds_that_cannot_be_split():
+def test_too_few_rounds_or_groups():
     with refused(r"at least two groups .* got 1 groups"):
         DoublyRobust().fit(build(group=np.zeros(N)))
     with refused(r"at least two rounds .* got 1 rounds"):
         DoublyRobust().fit(LOGS[:1])
     result = DoublyRobust(cv=TimeSeriesSplit(2)).fit(LOGS).evaluate(PI)
     assert result.diagnostics["uncovered_rounds"] == 4  # counted, not silent
-
-
-def test_too_few_rounds_for_a_model():
     model = KNeighborsRegressor(n_neighbors=5)
     with refused("n_neighbors") as info:
         DoublyRobust(reward_model=model, cv=2).fit(LOGS).evaluate(PI)
@@ -649,17 +581,10 @@ def test_too_few_rounds_for_a_model():
 
 
 # -- kinds and dimensions -------------------------------------------------------------
-NUMBERS = [
-    "reward",
-    "propensity",
-    "logging_proba",
-    "logger_proba",
-    "sample_weight",
-    "action_context",
-]
+NUMBERS = ["reward", "propensity", "logging_proba", "logger_proba", "sample_weight"]
 
 
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name", [*NUMBERS, "action_context"])
 def test_texts_objects_and_complex_numbers(name):
     values = FIELDS[name]
     with refused(rf"{name} must hold numbers, got dtype <U\d+", TypeError):
@@ -673,7 +598,7 @@ def test_texts_objects_and_complex_numbers(name):
         build(**{name: np.zeros(values.shape, dtype="M8[D]")})
 
 
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name", [*NUMBERS, "action_context"])
 def test_wrong_dimensions_of_numbers(name):
     values = FIELDS[name]
     for wrong in (values[..., None], values[0]):
@@ -733,20 +658,12 @@ def test_wrong_sets_of_actions(actions, match):
     ("context", "error", "match"),
     [
         (None, TypeError, "context must not be None"),
-        (
-            X[:, 0],
-            ValueError,
-            r"2-d .* got shape \(12,\). Reshape one feature with x.res",
-        ),
+        (X[:, 0], ValueError, r"2-d .* got shape \(12,\). Reshape one feature with x"),
         (X[..., None], ValueError, r"2-d .* got shape \(12, 2, 1\)"),
         (X.astype(str), TypeError, "real numbers, got dtype <U.*ColumnTransformer"),
         (X.astype(object), TypeError, "real numbers, got dtype object"),
         (X.astype(complex), TypeError, "real numbers, got dtype complex"),
-        (
-            sparse.csr_matrix(X * 1j),
-            TypeError,
-            "context must hold numbers, got complex",
-        ),
+        (sparse.csr_matrix(X * 1j), TypeError, "context must hold numbers, got comp"),
         ({"x": X[:, 0]}, ValueError, "context must be 2-d"),
     ],
     ids=["None", "1-d", "3-d", "texts", "objects", "complex", "sparse", "dict"],
@@ -773,17 +690,9 @@ def test_offers_that_are_not_boolean_and_wrong_times(dtype):
         (PI.astype(object), TypeError, "policy must hold numbers, got dtype object"),
         (PI.astype(complex), TypeError, "policy must hold real numbers, got complex"),
         (PI[..., None], ValueError, r"array of shape \(12, 3\), got \(12, 3, 1\)"),
-        (
-            PI[:, :1],
-            ValueError,
-            r"shape \(12, 1\), but the logs have 12 rounds and 3 act",
-        ),
+        (PI[:, :1], ValueError, r"\(12, 1\), but the logs have 12 rounds and 3 act"),
         (np.array(0.5), ValueError, r"array of shape \(12, 3\), got \(\)"),
-        (
-            [[0.5, 0.5, 0.0], [1.0, 0.0]] * 6,
-            ValueError,
-            "policy is no rectangular array",
-        ),
+        ([[0.5, 0.5, 0.0], [1.0, 0.0]] * 6, ValueError, "policy is no rectangular ar"),
     ],
     ids=["texts", "objects", "complex", "3-d", "one column", "0-d", "uneven"],
 )
@@ -795,19 +704,15 @@ def test_wrong_arrays_for_a_policy(policy, error, match):
 ONES = np.ones(N)
 
 
-@pytest.mark.parametrize(
-    ("weight", "error", "match"),
-    [
+def test_wrong_weights():
+    for weight, error, match in (
         (ONES.astype(str), TypeError, "sample_weight must hold numbers"),
         (ONES[:, None], ValueError, r"sample_weight must have 1 dimension\(s\)"),
         (-ONES, ValueError, "non-negative and positive somewhere"),
         (0 * ONES, ValueError, "non-negative and positive somewhere"),
-    ],
-    ids=["texts", "2-d", "negative", "zero"],
-)
-def test_wrong_weights(weight, error, match):
-    with refused(match, error):
-        FITTED.evaluate(PI, sample_weight=weight)
+    ):
+        with refused(match, error):
+            FITTED.evaluate(PI, sample_weight=weight)
     with refused(r"not be negative, got -1 at row 2\. Use 1 /"):
         build(sample_weight=put(ONES, 2, -1.0))
     with refused("sample_weight is zero everywhere"):
@@ -859,18 +764,18 @@ def test_what_are_no_logs(logs):
         PropensityClipper().fit(logs)
 
 
-def test_actions_of_other_logs():
+def test_actions_rewards_and_offers_of_other_logs():
     other = build(action=np.array(["a", "b", "z"])[CODES])
     with refused(r"action 'z' of the logs was unknown in fit"):
-        FITTED.evaluate(UniformPolicy(), other)
-
-
-def test_rewards_of_the_wrong_sign():
+        FITTED.evaluate(UNIFORM, other)
     negative = build(reward=FIELDS["reward"] - 1)
     with refused(r"got -1 at row 0\. Pass reward_range"):
         LogSmoothing().fit(negative)
     with refused(r"at row 0 is negative\. Use IPSPolicy"):
         ClassifierPolicy().fit(negative)
+    for one in (ClassifierPolicy().fit(LOGS), UNIFORM):
+        with refused("available was given beside BanditLogs", TypeError):
+            one.predict_proba(LOGS, np.ones((len(LOGS), LOGS.n_actions), bool))
 
 
 @pytest.mark.parametrize(
@@ -887,10 +792,3 @@ def test_rewards_of_the_wrong_sign():
 def test_wrong_evaluators(evaluators, error, match):
     with refused(match, error):
         evaluate(PI, LOGS, evaluators=evaluators)
-
-
-def test_offers_beside_logs():
-    policy = ClassifierPolicy().fit(LOGS)
-    for one in (policy, UniformPolicy()):
-        with refused("available was given beside BanditLogs", TypeError):
-            one.predict_proba(LOGS, np.ones((len(LOGS), LOGS.n_actions), bool))

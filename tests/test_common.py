@@ -16,68 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from skope_ope import (
-    IPS,
-    MRDR,
-    SNDR,
-    SNIPS,
-    UCB1,
-    ActionRewardModel,
-    AdaptiveDR,
-    AdaptiveIPS,
-    BanditLogs,
-    CascadeDR,
-    CascadeIPS,
-    ClassifierPolicy,
-    ConstantPolicy,
-    DirectMethod,
-    DoublyRobust,
-    DRns,
-    DRos,
-    DRPolicy,
-    EpsilonGreedy,
-    ExplorationScavenging,
-    FunctionPolicy,
-    IndependentSlotIPS,
-    IPSPolicy,
-    LinUCB,
-    LogSmoothing,
-    MixturePolicy,
-    MultiLoggerDR,
-    MultiLoggerIPS,
-    PlackettLuceSlatePolicy,
-    PositionScavenging,
-    PropensityClipper,
-    PropensityEstimator,
-    PseudoInverse,
-    PseudoInverseRanker,
-    RankingPolicy,
-    RejectionSampling,
-    ReorderingScavenging,
-    Replay,
-    RewardModelPolicy,
-    SlateDirectMethod,
-    SlateDoublyRobust,
-    SlateIPS,
-    SoftmaxPolicy,
-    SubGaussianDR,
-    SubGaussianIPS,
-    SwitchDR,
-    UniformPolicy,
-    UniformSlatePolicy,
-)
+import skope_ope as ope
+from skope_ope import policies
 from skope_ope.logs import DistinctViews
-from skope_ope.policies import (
-    AdaptiveFunctionPolicy,
-    BatchPolicy,
-    EmpiricalSlatePolicy,
-    EpochGreedy,
-    MixtureSlatePolicy,
-    OnlineClassifierPolicy,
-    ProductSlatePolicy,
-    SampledSlatePolicy,
-    SegmentedPolicy,
-)
 from skope_ope.propensities import LoggerPropensityEstimator
 from skope_ope.utils import (
     _check_rounds,
@@ -96,77 +37,77 @@ from skope_ope.utils.estimator_checks import (
 INF = float("inf")
 
 EVALUATORS = [
-    IPS(),
-    IPS(cmax=0.5),
-    IPS(cmax=2.0),
-    SNIPS(),
-    SNIPS(cmax=0.5),
-    DirectMethod(),
-    DirectMethod(reward_model=DecisionTreeRegressor()),
-    DoublyRobust(),
-    DoublyRobust(cmax=0.5),
-    DoublyRobust(reward_model=make_pipeline(StandardScaler(), Ridge()), cv=3),
-    DoublyRobust(reward_model=ActionRewardModel(Ridge(), encoding="one_hot")),
-    SNDR(),
-    SwitchDR(),
-    SwitchDR(tau=0.0),
-    SwitchDR(tau=0.7),
-    SwitchDR(tau=INF),
-    DRos(),
-    DRos(lam=0.0),
-    DRos(lam=INF),
-    SubGaussianIPS(),
-    SubGaussianIPS(lam=0.0),
-    SubGaussianIPS(lam=1.0),
-    SubGaussianDR(),
-    SubGaussianDR(lam=0.0),
-    SubGaussianDR(lam=1.0),
-    LogSmoothing(),
-    LogSmoothing(lam=0.0),
-    LogSmoothing(lam=0.3),
-    MRDR(),
-    MRDR(reward_model=Ridge(), cv=3),
-    Replay(),
-    RejectionSampling(),
-    RejectionSampling(cmax="target"),
-    DRns(),
-    DRns(q=0.0, cmax=0.5),
-    DRns(reward_model=Ridge(), cv=3, q=0.5),
-    DRns(acceptance="worst_case"),
-    DRns(normalize=False),
-    DRns(horizon=20),
-    DRns(horizon=20, normalize="pooled"),
-    DRns(n_splits=3),
-    PseudoInverse(),
-    PseudoInverse(self_normalized=True),
-    PseudoInverse(cmax=2.0),
-    PseudoInverse(control_variates="single"),
-    PseudoInverse(control_variates="multiple"),
-    SlateIPS(),
-    SlateIPS(self_normalized=True),
-    SlateDirectMethod(),
-    SlateDirectMethod(reward_model=Ridge(), cv=3),
-    SlateDoublyRobust(),
-    SlateDoublyRobust(cmax=2.0),
-    IndependentSlotIPS(),
-    CascadeIPS(),
-    CascadeDR(),
-    CascadeDR(reward_model=Ridge()),
-    MultiLoggerIPS(),
-    MultiLoggerIPS(self_normalized=True),
-    MultiLoggerIPS(pooling="balanced"),
-    MultiLoggerIPS(pooling="weighted"),
-    MultiLoggerIPS(pooling="weighted", self_normalized=True, divergences=[2.0]),
-    MultiLoggerDR(),
-    MultiLoggerDR(pooling="balanced", self_normalized=True),
-    MultiLoggerDR(pooling="weighted", reward_model=Ridge(), cv=3),
-    AdaptiveIPS(),
-    AdaptiveDR(),
-    AdaptiveDR(reward_model=Ridge(), n_refits=3),
-    ExplorationScavenging(),
-    ExplorationScavenging(self_normalized=True, on_missing="nan"),
-    PositionScavenging(attention=[1.0, 0.5]),
-    ReorderingScavenging(attention=[1.0, 0.5]),
+    ope.IPS(),
+    ope.IPS(cmax=0.5),
+    ope.IPS(cmax=2.0),
+    ope.SNIPS(),
+    ope.SNIPS(cmax=0.5),
+    ope.DirectMethod(),
+    ope.DirectMethod(reward_model=DecisionTreeRegressor()),
+    ope.DoublyRobust(),
+    ope.DoublyRobust(cmax=0.5),
+    ope.DoublyRobust(reward_model=make_pipeline(StandardScaler(), Ridge()), cv=3),
+    ope.DoublyRobust(reward_model=ope.ActionRewardModel(Ridge(), encoding="one_hot")),
+    ope.SNDR(),
+    ope.SwitchDR(),
+    ope.SwitchDR(tau=0.0),
+    ope.SwitchDR(tau=0.7),
+    ope.SwitchDR(tau=INF),
+    ope.DRos(),
+    ope.DRos(lam=0.0),
+    ope.DRos(lam=INF),
+    ope.SubGaussianIPS(),
+    ope.SubGaussianIPS(lam=0.0),
+    ope.SubGaussianIPS(lam=1.0),
+    ope.SubGaussianDR(),
+    ope.SubGaussianDR(lam=0.0),
+    ope.SubGaussianDR(lam=1.0),
+    ope.LogSmoothing(),
+    ope.LogSmoothing(lam=0.0),
+    ope.LogSmoothing(lam=0.3),
+    ope.MRDR(),
+    ope.MRDR(reward_model=Ridge(), cv=3),
+    ope.Replay(),
+    ope.RejectionSampling(),
+    ope.RejectionSampling(cmax="target"),
+    ope.DRns(),
+    ope.DRns(q=0.0, cmax=0.5),
+    ope.DRns(reward_model=Ridge(), cv=3, q=0.5),
+    ope.DRns(acceptance="worst_case"),
+    ope.DRns(normalize=False),
+    ope.DRns(horizon=20),
+    ope.DRns(horizon=20, normalize="pooled"),
+    ope.DRns(n_splits=3),
+    ope.PseudoInverse(),
+    ope.PseudoInverse(self_normalized=True),
+    ope.PseudoInverse(cmax=2.0),
+    ope.PseudoInverse(control_variates="single"),
+    ope.PseudoInverse(control_variates="multiple"),
+    ope.SlateIPS(),
+    ope.SlateIPS(self_normalized=True),
+    ope.SlateDirectMethod(),
+    ope.SlateDirectMethod(reward_model=Ridge(), cv=3),
+    ope.SlateDoublyRobust(),
+    ope.SlateDoublyRobust(cmax=2.0),
+    ope.IndependentSlotIPS(),
+    ope.CascadeIPS(),
+    ope.CascadeDR(),
+    ope.CascadeDR(reward_model=Ridge()),
+    ope.MultiLoggerIPS(),
+    ope.MultiLoggerIPS(self_normalized=True),
+    ope.MultiLoggerIPS(pooling="balanced"),
+    ope.MultiLoggerIPS(pooling="weighted"),
+    ope.MultiLoggerIPS(pooling="weighted", self_normalized=True, divergences=[2.0]),
+    ope.MultiLoggerDR(),
+    ope.MultiLoggerDR(pooling="balanced", self_normalized=True),
+    ope.MultiLoggerDR(pooling="weighted", reward_model=Ridge(), cv=3),
+    ope.AdaptiveIPS(),
+    ope.AdaptiveDR(),
+    ope.AdaptiveDR(reward_model=Ridge(), n_refits=3),
+    ope.ExplorationScavenging(),
+    ope.ExplorationScavenging(self_normalized=True, on_missing="nan"),
+    ope.PositionScavenging(attention=[1.0, 0.5]),
+    ope.ReorderingScavenging(attention=[1.0, 0.5]),
 ]
 
 
@@ -179,47 +120,47 @@ def history_of_two_actions(X, history):
 
 
 POLICIES = [
-    ClassifierPolicy(),
-    ClassifierPolicy(DecisionTreeClassifier(random_state=0), epsilon=0.2),
-    ClassifierPolicy(GaussianNB(), temperature=0.5),
-    ClassifierPolicy(make_pipeline(StandardScaler(), LogisticRegression())),
-    UniformPolicy(),
-    ConstantPolicy(1),  # 1 is an action in all data of the checks
-    FunctionPolicy(two_actions),
-    MixturePolicy([UniformPolicy(), ClassifierPolicy()], [0.25, 0.75]),
+    ope.ClassifierPolicy(),
+    ope.ClassifierPolicy(DecisionTreeClassifier(random_state=0), epsilon=0.2),
+    ope.ClassifierPolicy(GaussianNB(), temperature=0.5),
+    ope.ClassifierPolicy(make_pipeline(StandardScaler(), LogisticRegression())),
+    ope.UniformPolicy(),
+    ope.ConstantPolicy(1),  # 1 is an action in all data of the checks
+    ope.FunctionPolicy(two_actions),
+    ope.MixturePolicy([ope.UniformPolicy(), ope.ClassifierPolicy()], [0.25, 0.75]),
 ]
 ADAPTIVE_POLICIES = [
-    EpsilonGreedy(),
-    UCB1(),
-    LinUCB(),
-    EpochGreedy(),
-    OnlineClassifierPolicy(LogisticRegression()),
-    SegmentedPolicy(EpsilonGreedy(), 0),
-    AdaptiveFunctionPolicy(history_of_two_actions),
+    ope.EpsilonGreedy(),
+    ope.UCB1(),
+    ope.LinUCB(),
+    policies.EpochGreedy(),
+    policies.OnlineClassifierPolicy(LogisticRegression()),
+    policies.SegmentedPolicy(ope.EpsilonGreedy(), 0),
+    policies.AdaptiveFunctionPolicy(history_of_two_actions),
 ]
-EXPLORATION = BanditLogs(
+EXPLORATION = ope.BanditLogs(
     np.zeros((4, 2)), [0, 1, 0, 1], [0.0, 1.0, 1.0, 0.0], timestamp=[0, 1, 2, 3]
 )
-BATCH_POLICIES = [BatchPolicy(EpsilonGreedy(), EXPLORATION, 2)]
+BATCH_POLICIES = [policies.BatchPolicy(ope.EpsilonGreedy(), EXPLORATION, 2)]
 LEARNED_POLICIES = [
-    IPSPolicy(),
-    DRPolicy(),
-    RewardModelPolicy(Ridge()),
-    SoftmaxPolicy(),
+    ope.IPSPolicy(),
+    ope.DRPolicy(),
+    ope.RewardModelPolicy(Ridge()),
+    ope.SoftmaxPolicy(),
 ]
 SLATE_POLICIES = [
-    UniformSlatePolicy(2),
-    PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2),
-    ProductSlatePolicy([[0.5, 0.5], [0.1, 0.9]]),
-    RankingPolicy(Ridge(), 2),
-    EmpiricalSlatePolicy([[0, 1], [1, 2]]),
-    MixtureSlatePolicy([UniformSlatePolicy(2)], [1.0]),
-    SampledSlatePolicy(UniformSlatePolicy(2)),
+    ope.UniformSlatePolicy(2),
+    ope.PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2),
+    policies.ProductSlatePolicy([[0.5, 0.5], [0.1, 0.9]]),
+    ope.RankingPolicy(Ridge(), 2),
+    policies.EmpiricalSlatePolicy([[0, 1], [1, 2]]),
+    policies.MixtureSlatePolicy([ope.UniformSlatePolicy(2)], [1.0]),
+    policies.SampledSlatePolicy(ope.UniformSlatePolicy(2)),
 ]
-SLATE_LEARNERS = [PseudoInverseRanker(Ridge())]
+SLATE_LEARNERS = [ope.PseudoInverseRanker(Ridge())]
 LOG_TRANSFORMERS = [
-    PropensityClipper(),
-    PropensityEstimator(),
+    ope.PropensityClipper(),
+    ope.PropensityEstimator(),
     LoggerPropensityEstimator(),
     DistinctViews(),
 ]
@@ -285,7 +226,7 @@ WEIGHT_CHECKS = (
 
 
 def expected_to_fail(estimator):
-    if isinstance(estimator, FunctionPolicy):
+    if isinstance(estimator, ope.FunctionPolicy):
         reason = "the function knows two actions, the check has four"
         names = ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
         return dict.fromkeys(names, reason)
@@ -293,12 +234,12 @@ def expected_to_fail(estimator):
         return {}
     if isinstance(estimator, tuple(type(policy) for policy in SLATE_POLICIES)):
         return {}
-    if isinstance(estimator, BatchPolicy):
+    if isinstance(estimator, policies.BatchPolicy):
         return dict.fromkeys(BATCH_CHECKS, "predicts for logs, which have times")
     names = ARRAY_CHECKS
     if isinstance(estimator, tuple(type(step) for step in LOG_TRANSFORMERS)):
         names += TRANSFORMER_CHECKS
-    if isinstance(estimator, ActionRewardModel):
+    if isinstance(estimator, ope.ActionRewardModel):
         names += WEIGHT_CHECKS
     if isinstance(estimator, tuple(type(policy) for policy in SLATE_LEARNERS)):
         # slate policies know no number of features
@@ -336,7 +277,7 @@ UNDER_SCIKIT_LEARNS_CONTRACT = [
     *SLATE_POLICIES,
     *SLATE_LEARNERS,
     *LOG_TRANSFORMERS,
-    ActionRewardModel(Ridge()),
+    ope.ActionRewardModel(Ridge()),
 ]
 REPRESENTATIVES = representatives(UNDER_SCIKIT_LEARNS_CONTRACT)
 
@@ -376,7 +317,7 @@ def test_scikit_learns_contract(estimator):
 
 
 def laws_that_do_not_hold(evaluator):
-    if isinstance(evaluator, LogSmoothing) and evaluator.lam is None:
+    if isinstance(evaluator, ope.LogSmoothing) and evaluator.lam is None:
         return dict.fromkeys(
             (
                 "check_copies_in_a_group_are_one_round",
@@ -398,7 +339,7 @@ def laws_that_do_not_hold(evaluator):
 
 @pytest.mark.few_cases(26)
 @parametrize_with_evaluator_checks(
-    [IPS(), DoublyRobust()], expected_failed_checks=laws_that_do_not_hold
+    [ope.IPS(), ope.DoublyRobust()], expected_failed_checks=laws_that_do_not_hold
 )
 def test_contract_of_evaluators_check_by_check(evaluator, check):
     check(evaluator)
