@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from skope_ope import (
     AdaptiveDR,
@@ -122,11 +122,8 @@ def test_summaries_of_other_columns_do_not_mix(tmp_path, first, second, what):
         if not slates:
             roles |= {"reward": "r", "actions": range(3)}
         logs = scan_logs(tmp_path / f"day {day}.parquet", **roles)
-        parts.append(
-            summarize(
-                {"new": policy}, logs, evaluators=["SlateIPS" if slates else "IPS"]
-            )
-        )
+        names = ["SlateIPS" if slates else "IPS"]
+        parts.append(summarize({"new": policy}, logs, evaluators=names))
     with pytest.raises(ValueError, match=re.escape(what)):
         sum(parts)
 
@@ -152,9 +149,8 @@ def test_slates_of_names_are_refused(tmp_path):
 
 def test_the_first_table_of_slates_has_what_can_be_summed(tmp_path):
     policy = UniformSlatePolicy(2)
-    logs = scan_logs(
-        write(tmp_path), slate=["first", "second"], reward="r", logging_policy=policy
-    )
+    roles = {"slate": ["first", "second"], "reward": "r", "logging_policy": policy}
+    logs = scan_logs(write(tmp_path), **roles)
     table = evaluate(policy, logs)
     assert list(table) == ["SlateIPS", "PseudoInverse", "wPI"]
     assert "products of its terms" in str(table)
@@ -177,34 +173,23 @@ def test_the_first_table_of_a_recorded_probability_has_no_model(tmp_path, memory
 
 def test_what_only_rounds_in_memory_have(tmp_path):
     logs = scan_logs(write(tmp_path), **ROLES)
-    with pytest.raises(
-        AttributeError, match=r"no 'n_groups'.*not in memory\. describe"
-    ):
+    in_memory = r"no 'n_groups'.*not in memory\. describe"
+    with pytest.raises(AttributeError, match=in_memory):
         logs.n_groups  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'bogus'"):
         logs.bogus  # noqa: B018
 
-
-def test_adaptive_evaluators_say_what_to_do(tmp_path):
-    logs = scan_logs(write(tmp_path), **ROLES)
     for model in (None, 0.3):  # a number is no way out
         with pytest.raises(ValueError, match=r"into memory.* ConfidenceSequence"):
             evaluate(UniformPolicy(), logs, evaluators=[AdaptiveDR(reward_model=model)])
 
 
-def test_a_policy_of_features_that_are_not_named(tmp_path):
-    from sklearn.linear_model import LogisticRegression
-
+def test_policies_and_models_of_features_that_are_not_named(tmp_path):
     named = scan_logs(write(tmp_path), **ROLES, context=["x"])
     policy = ClassifierPolicy(LogisticRegression()).fit(named.sample(50))
+    logs = scan_logs(tmp_path, **ROLES)
     with pytest.raises(ValueError, match=r"name their columns, context=\[\.\.\.\]"):
-        evaluate(policy, scan_logs(tmp_path, **ROLES), evaluators=["IPS"])
-
-
-def test_a_model_of_features_that_are_not_named(tmp_path):
-    from sklearn.linear_model import Ridge
-
-    logs = scan_logs(write(tmp_path), **ROLES)
+        evaluate(policy, logs, evaluators=["IPS"])
     with pytest.raises(ValueError, match="0 feature") as error:
         evaluate(UniformPolicy(), logs, reward_model=Ridge())
     assert "context=[...]" in "".join(error.value.__notes__)
@@ -215,12 +200,6 @@ def test_the_folder_stands_before_a_column_of_its_name(tmp_path):
     write(tmp_path / "x=7")
     head = scan_logs(tmp_path, **ROLES, context=["x"]).head(3)
     assert np.asarray(head.context).ravel().tolist() == [7, 7, 7]
-
-
-def test_a_summary_needs_its_folder(tmp_path):
-    summary = summarize("pi", scan_logs(write(tmp_path), **ROLES))
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .* Make it first"):
-        summary.save(tmp_path / "none" / "total.npz")
 
 
 def test_a_policy_without_a_name_in_a_frame(tmp_path):
@@ -236,6 +215,8 @@ def test_calls_with_something_else(tmp_path):
         evaluate("pi", str(tmp_path))
     with pytest.raises(TypeError, match="by must be the name of a column or a list"):
         summarize("pi", logs, by=3)
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .* Make it first"):
+        summarize("pi", logs).save(tmp_path / "none" / "total.npz")
 
 
 LINE = "1,1,0.5,0.9\n0,0,0.5,0.1\n"
@@ -259,15 +240,14 @@ def test_a_csv_day_without_rounds_is_a_day(days):
         scan_logs(days, **ROLES)
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_compressed_csv_is_not_passed_over(days, alone):
-    (days / "day2.csv.gz").write_bytes(b"packed")
-    source = days / "day2.csv.gz" if alone else days
-    with pytest.raises(ValueError, match=r"day2\.csv\.gz is compressed.*Decompress it"):
-        scan_logs(source, **ROLES)
-
-
-def test_the_home_folder_is_known(days, monkeypatch):
+def test_compressed_csv_and_the_home_folder_are_known(days, monkeypatch):
+    packed = days / "day2.csv.gz"
+    packed.write_bytes(b"packed")
+    for source in (packed, days):
+        with pytest.raises(
+            ValueError, match=r"day2\.csv\.gz is compressed.*Decompress"
+        ):
+            scan_logs(source, **ROLES)
     monkeypatch.setenv("HOME", str(days))
     monkeypatch.setenv("USERPROFILE", str(days))
     assert len(scan_logs("~/day0.csv", **ROLES).head(9)) == 9
@@ -389,8 +369,10 @@ def test_a_comparison_leaves_out_models_as_a_table_does(tmp_path, kind):
         compare_policies(policies, logs, evaluator="SNIP")
 
 
-def test_texts_in_place_of_numbers_in_a_frame(tmp_path):
+def test_texts_in_a_frame_of_duckdb(tmp_path):
     duckdb = pytest.importorskip("duckdb").connect()
+    logs = scan_logs(duckdb.read_parquet(f"{write(tmp_path)}/*.parquet"), **ROLES)
+    assert logs.filter("first = 0").describe().n_rounds == 40
     log = duckdb.read_parquet(f"{write(tmp_path, p=['0.5'] * 60)}/*.parquet")
     with pytest.raises(TypeError, match=r"'p' must hold.*CAST\(p AS DOUBLE\)"):
         scan_logs(log, **ROLES)
@@ -409,12 +391,6 @@ def test_filters_of_folders_and_of_misspelt_columns(tmp_path):
         logs.filter(field("dya") >= "2026-11-02")
     assert "__row__" not in str(error.value) and "\n" not in str(error.value)
     assert logs.filter(field("day") >= "2026-11-02").n_rounds == 120
-
-
-def test_filters_of_duckdb_may_be_texts(tmp_path):
-    duckdb = pytest.importorskip("duckdb").connect()
-    logs = scan_logs(duckdb.read_parquet(f"{write(tmp_path)}/*.parquet"), **ROLES)
-    assert logs.filter("first = 0").describe().n_rounds == 40
 
 
 @pytest.mark.filterwarnings("ignore:merged sums do not show")

@@ -97,7 +97,7 @@ warning classes
 errors name the parameter
     test_errors_name_the_parameter
 errors name row and remedy
-    test_bad_input.py::test_numbers_that_are_not_finite
+    test_bad_input.py::test_fields_that_are_not_finite
 result objects
     evaluators/core/test_policy_value.py::test_nothing_is_set_on_a_result
 tuning of evaluators
@@ -189,22 +189,15 @@ def test_models_inside_follow_the_output_setting():
     pytest.importorskip("pandas")
     frames = make_pipeline(StandardScaler().set_output(transform="pandas"), Ridge())
     arrays = make_pipeline(StandardScaler(), Ridge())
-    values = [
-        DoublyRobust(reward_model=model).fit(LOGS).score(POLICY)
-        for model in (frames, arrays)
-    ]
-    assert_allclose(*values)
+    fits = (DoublyRobust(reward_model=one).fit(LOGS) for one in (frames, arrays))
+    assert_allclose(*(fit.score(POLICY) for fit in fits))
 
 
 def test_with_routing_switched_on():
     """Logs carry their columns with them, so nobody needs to request anything."""
-    scoring = EvaluatorScorer(POLICY)
-    search = GridSearchCV(
-        ClassifierPolicy(LogisticRegression()),
-        {"epsilon": [0.0, 0.5]},
-        scoring=PolicyScorer(IPS()),
-        cv=3,
-    )
+    scoring, grid = EvaluatorScorer(POLICY), {"epsilon": [0.0, 0.5]}
+    policy = ClassifierPolicy(LogisticRegression())
+    search = GridSearchCV(policy, grid, scoring=PolicyScorer(IPS()), cv=3)
 
     def scores():
         # scikit-learn 1.6 needs a dict
@@ -312,6 +305,9 @@ def made(name, **parameters):
     return EVALUATORS[name](**{**required, **parameters})
 
 
+VALUE = IPS().fit(LOGS).evaluate(POLICY)
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -323,12 +319,7 @@ def made(name, **parameters):
         lambda seed: evaluate(POLICY, LOGS, random_state=seed),
         lambda seed: audit(POLICY, LOGS, random_state=seed),
         lambda seed: make_bandit_logs(20, random_state=seed),
-        lambda seed: (
-            IPS()
-            .fit(LOGS)
-            .evaluate(POLICY)
-            .confidence_interval(method="bootstrap", random_state=seed)
-        ),
+        lambda seed: VALUE.confidence_interval(method="bootstrap", random_state=seed),
     ],
 )
 def test_generators_are_refused_as_seeds(call):
@@ -356,12 +347,7 @@ def test_pages_may_link_to_scikit_learn():
 
 
 def test_nothing_is_logged_or_printed(capsys):
-    imports = [
-        path.name
-        for path in MODULES
-        if re.search(r"^\s*(import|from) logging\b", path.read_text(), re.M)
-    ]
-    assert imports == []
+    assert importing("logging") == []
     known = set(logging.root.manager.loggerDict)
     evaluate(POLICY, LOGS)
     compare_policies({"new": POLICY}, LOGS)
@@ -373,15 +359,12 @@ def test_nothing_is_logged_or_printed(capsys):
 
 
 def test_warnings_are_user_warnings_with_a_number():
-    classes = [
-        one
-        for _, one in inspect.getmembers(exceptions, inspect.isclass)
-        if issubclass(one, Warning) and one.__module__ == exceptions.__name__
-    ]
-    assert len(classes) > 10
-    for one in classes:
-        assert issubclass(one, exceptions.OPEWarning)
-        assert issubclass(one, UserWarning)
+    classes = [one for _, one in inspect.getmembers(exceptions, inspect.isclass)]
+    ours = [one for one in classes if one.__module__ == exceptions.__name__]
+    found = [one for one in ours if issubclass(one, Warning)]
+    assert len(found) > 10
+    for one in found:
+        assert issubclass(one, exceptions.OPEWarning) and issubclass(one, UserWarning)
         assert one("some text", 0.5).value == 0.5
 
 
@@ -424,12 +407,11 @@ def test_data_sets_are_made_loaded_or_fetched():
     assert found == set(kinds)
 
 
+def importing(names):
+    """The modules that import a package."""
+    pattern = re.compile(rf"^\s*(import|from) ({names})\b", re.M)
+    return [path.name for path in MODULES if pattern.search(path.read_text())]
+
+
 def test_no_module_needs_torch():
-    named = [
-        path.name
-        for path in MODULES
-        if re.search(
-            r"^\s*(import|from) (torch|tensorflow|jax)\b", path.read_text(), re.M
-        )
-    ]
-    assert named == []
+    assert importing("torch|tensorflow|jax") == []

@@ -47,6 +47,7 @@ LOGS = make_bandit_logs(300, random_state=0)
 POLICY = UniformPolicy().fit(LOGS)
 CONTEXT = [f"context_{k}" for k in range(LOGS.n_features)]
 FOLDS = [(1, "reward model", 0)] * 5
+RIDGE, SCORER = DoublyRobust(reward_model=Ridge()), EvaluatorScorer(POLICY)
 
 
 class Recorder:
@@ -137,16 +138,14 @@ def test_every_refit_and_every_fold_of_slates_is_a_subtask(recorder):
     assert recorder.began == [(0, "fit", 5), *FOLDS]
 
 
+FROZEN = FrozenEstimator(ActionRewardModel(Ridge()).fit(LOGS))
+
+
 @pytest.mark.parametrize(
     "evaluator",
     [
-        IPS(),
-        ExplorationScavenging(),
-        DoublyRobust(),
-        DoublyRobust(reward_model=0.5),
-        DoublyRobust(
-            reward_model=FrozenEstimator(ActionRewardModel(Ridge()).fit(LOGS))
-        ),
+        *(IPS(), ExplorationScavenging(), DoublyRobust()),
+        *(DoublyRobust(reward_model=0.5), DoublyRobust(reward_model=FROZEN)),
     ],
 )
 def test_what_fits_no_model_has_no_subtasks(recorder, evaluator):
@@ -187,12 +186,7 @@ def test_models_that_learn_part_by_part_tell_of_it(
 
 
 def test_nested_in_a_search(recorder):
-    search = GridSearchCV(
-        DoublyRobust(reward_model=Ridge()),
-        {"cv": [2, 3]},
-        scoring=EvaluatorScorer(POLICY),
-        cv=2,
-    )
+    search = GridSearchCV(RIDGE, {"cv": [2, 3]}, scoring=SCORER, cv=2)
     fitted(search, recorder)
     names = recorder.names()
     assert names.count("reward model") == 2 * (2 + 3) + search.best_params_["cv"]
@@ -203,13 +197,8 @@ def test_nested_in_a_search(recorder):
     ("n_jobs", "name", "n"), [(None, "split", 3), (2, "model on a split", 6)]
 )
 def test_a_search_tells_of_its_tasks(recorder, n_jobs, name, n):
-    search = OPESearchCV(
-        DoublyRobust(reward_model=Ridge()),
-        {"cv": [2, 3], "cmax": [1.0, 2.0]},
-        scoring=EvaluatorScorer(POLICY),
-        cv=3,
-        n_jobs=n_jobs,
-    )
+    grid = {"cv": [2, 3], "cmax": [1.0, 2.0]}
+    search = OPESearchCV(RIDGE, grid, scoring=SCORER, cv=3, n_jobs=n_jobs)
     fitted(search, recorder)
     refit = [(1, "fit", n_folds := search.best_params_["cv"])]
     refit += [(2, "reward model", 0)] * n_folds
@@ -226,27 +215,13 @@ def test_a_search_tells_of_its_tasks(recorder, n_jobs, name, n):
     ],
 )
 def test_a_search_without_refit_and_one_by_intervals(recorder, search, name):
-    fitted(clone(search).set_params(scoring=EvaluatorScorer(POLICY)), recorder)
+    fitted(clone(search).set_params(scoring=SCORER), recorder)
     assert recorder.began == [(0, "fit", 3), *[(1, name, 0)] * 3]
 
 
-def test_a_search_that_raises_tears_callbacks_down(recorder):
-    search = OPESearchCV(
-        DoublyRobust(reward_model=Unfit()),
-        {"cmax": [1.0]},
-        scoring=EvaluatorScorer(POLICY),
-        error_score="raise",
-        cv=3,
-    )
-    with pytest.raises(ArithmeticError):
-        search.set_callbacks(recorder).fit(LOGS)
-    assert recorder.calls == ["setup", "teardown"]
-    assert_no_context(search)
-
-
 def test_in_cross_validate(recorder):
-    evaluator = DoublyRobust(reward_model=Ridge()).set_callbacks(recorder)
-    found = cross_validate(evaluator, LOGS, scoring=EvaluatorScorer(POLICY), cv=3)
+    evaluator = clone(RIDGE).set_callbacks(recorder)
+    found = cross_validate(evaluator, LOGS, scoring=SCORER, cv=3)
     assert np.isfinite(found["test_score"]).all()
     assert recorder.calls == ["setup", "teardown"] * 3
     assert recorder.began == [(0, "fit", 5), *FOLDS] * 3
@@ -254,7 +229,16 @@ def test_in_cross_validate(recorder):
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_a_fit_that_raises_tears_callbacks_down(recorder, n_jobs):
-    evaluator = DoublyRobust(reward_model=Unfit()).set_callbacks(recorder)
+    unfit, policy = DoublyRobust(reward_model=Unfit()), ConstantPolicy(9)
+    how = {"scoring": SCORER, "error_score": "raise", "cv": 3}
+    search = OPESearchCV(unfit, {"cmax": [1.0]}, **how)
+    for one, error in (search, ArithmeticError), (policy, ValueError):
+        with pytest.raises(error):
+            one.set_callbacks(recorder).fit(LOGS)
+        assert recorder.calls == ["setup", "teardown"]
+        assert_no_context(one)
+        recorder.calls = []
+    evaluator = clone(unfit).set_callbacks(recorder)
     with joblib.parallel_config(n_jobs=n_jobs), pytest.raises(ArithmeticError):
         evaluator.fit(LOGS)
     assert recorder.calls == ["setup", "teardown"]
@@ -296,9 +280,8 @@ def test_every_fit_begins_and_ends(recorder, estimator):
     fitted(one, recorder, logs_for(one))
     began = recorder.began
     assert began[0][:2] == (0, "fit")
-    assert began[0][2] == (None if getattr(one, "_has_steps", False) else 0) or (
-        hasattr(one, "evaluate")
-    )
+    n_steps = None if getattr(one, "_has_steps", False) else 0
+    assert began[0][2] == n_steps or hasattr(one, "evaluate")
     assert_no_context(one)
 
 
@@ -318,22 +301,11 @@ def test_policies_of_users_tell_too(recorder):
     with pytest.warns(UserWarning, match="of my own"):
         TwoFits(0).set_callbacks(recorder).fit(X=LOGS)
     assert recorder.began == [(0, "fit", 0)] * 2
-
-
-def test_without_callbacks_a_fit_is_the_method_itself():
-    policy = TwoFits(0)
+    policy = TwoFits(0)  # without callbacks a fit is the method itself
     assert policy.fit.__func__ is TwoFits.fit
     with pytest.warns(UserWarning, match="of my own") as caught:
         policy.fit(LOGS)
     assert caught[0].filename == __file__
-
-
-def test_a_policy_that_raises_tears_callbacks_down(recorder):
-    policy = ConstantPolicy(9).set_callbacks(recorder)
-    with pytest.raises(ValueError, match="not among the actions"):
-        policy.fit(LOGS)
-    assert recorder.calls == ["setup", "teardown"]
-    assert_no_context(policy)
 
 
 @pytest.mark.parametrize(
@@ -364,11 +336,8 @@ def test_every_iteration_is_a_step(recorder):
 @pytest.mark.parametrize(
     "policy",
     [
-        UniformPolicy(),
-        ClassifierPolicy(),
-        IPSPolicy(),
+        *(UniformPolicy(), ClassifierPolicy(), IPSPolicy(), SoftmaxPolicy()),
         RewardModelPolicy(Ridge()),
-        SoftmaxPolicy(),
         make_pipeline(PropensityEstimator(cv=2), ClassifierPolicy()),
     ],
     ids=repr,

@@ -6,7 +6,6 @@ from importlib.metadata import Distribution, PackageNotFoundError
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
@@ -36,21 +35,15 @@ DOCS_URL = "SKOPE_OPE_DOCS_URL"
 LOGS = BanditLogs(
     np.zeros((60, 1)), np.arange(60) % 2, np.arange(60) % 3 / 2, np.full(60, 0.5)
 )
-
-
 SLATES = make_slate_logs(60, random_state=0)
 
 
-def classes():
-    for name in skope_ope.__all__:
-        one = getattr(skope_ope, name)
-        if isinstance(one, type) and issubclass(one, BaseEstimator):
-            yield one
-
-
-@pytest.mark.parametrize("one", [*classes()], ids=lambda one: one.__name__)
-def test_all_estimators_lead_to_our_pages(one):
-    assert one._doc_link_module == "skope_ope"
+def test_all_estimators_lead_to_our_pages():
+    named = [getattr(skope_ope, name) for name in skope_ope.__all__]
+    classes = [one for one in named if isinstance(one, type)]
+    ours = [one for one in classes if issubclass(one, BaseEstimator)]
+    assert len(ours) > 50
+    assert {one._doc_link_module for one in ours} == {"skope_ope"}
 
 
 def links(html):
@@ -65,9 +58,7 @@ def test_links_lead_to_our_pages(monkeypatch):
     ours = [url for url in found if "skope_ope" in url]
     assert any(url.startswith(page) for url in ours)
     assert all(url.startswith("https://example.org/") for url in ours)
-
-
-def test_without_an_address_there_is_no_link(monkeypatch):
+    # without an address there is no link
     monkeypatch.setenv(DOCS_URL, "")
     assert IPS()._get_doc_link() == ""
     assert not [url for url in links(IPS()._repr_html_()) if "skope_ope" in url]
@@ -95,9 +86,8 @@ def test_the_address_of_the_package(monkeypatch):
 
 def fitted():
     """Yield evaluators with all kinds of reward models, fitted."""
-    for one in (IPS, DirectMethod, DoublyRobust, SNDR, SwitchDR, MRDR, DRns):
-        yield one().fit(LOGS)
-    for one in (AdaptiveDR, MultiLoggerDR):
+    static = (IPS, DirectMethod, DoublyRobust, SNDR, SwitchDR, MRDR)
+    for one in (*static, DRns, AdaptiveDR, MultiLoggerDR):
         yield one().fit(LOGS)
     yield AdaptiveDR(reward_model=Ridge()).fit(LOGS)
     for one in (SlateDirectMethod, SlateDoublyRobust, CascadeDR, PseudoInverse):
@@ -114,14 +104,11 @@ def test_fitted_evaluators_show_no_address():
 
 
 def test_reward_models_tell_what_they_are():
-    fitted = DoublyRobust(reward_model=Ridge()).fit(LOGS)
-    assert repr(fitted.reward_model_) == "Ridge(), cross-fitted in 5 folds"
-    told = {
-        None: "mean reward of every action, cross-fitted in 5 folds",
-        0.25: "0.25 everywhere",
-    }
-    for model, text in told.items():
+    for model, text in (
+        (Ridge(), "Ridge(), cross-fitted in 5 folds"),
+        (None, "mean reward of every action, cross-fitted in 5 folds"),
+        (0.25, "0.25 everywhere"),
+        (np.zeros((60, 2)), "array of shape (60, 2)"),
+    ):
         fitted = DoublyRobust(reward_model=model).fit(LOGS)
         assert repr(fitted.reward_model_) == text
-    table = DoublyRobust(reward_model=np.zeros((60, 2))).fit(LOGS)
-    assert repr(table.reward_model_) == "array of shape (60, 2)"

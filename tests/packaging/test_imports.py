@@ -10,48 +10,18 @@ from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 
 # The flow of the data: a folder imports only from what stands before it.
 FLOW = [
-    "_interrupted",
-    "_harmless",
-    "_user_line",
-    "_types",
-    "_pairs",
-    "exceptions",
-    "_meant",
-    "_sklearn",
-    "_inside",
-    "_dot",
-    "_progress",
-    "_parallel",
-    "_part_tasks",
-    "logs",
-    "readers",
-    "propensities",
-    "policies",
-    "reward_models",
-    "intervals",
-    "evaluators",
-    "audit",
-    "selection",
-    "learning",
-    "displays",
-    "reports",
-    "datasets",
-    "utils",
+    *("_interrupted", "_harmless", "_user_line", "_types", "_pairs", "exceptions"),
+    *("_meant", "_sklearn", "_inside", "_dot", "_progress", "_parallel", "_part_tasks"),
+    *("logs", "readers", "propensities", "policies", "reward_models", "intervals"),
+    *("evaluators", "audit", "selection", "learning", "displays", "reports"),
+    *("datasets", "utils"),
 ]
 # Likewise inside folders that have rooms of their own; "" are the files beside them.
 ROOMS = {
     "logs": ["", "sums", "checks", "lazy"],
     "evaluators": [
-        "core",
-        "static",
-        "sequential",
-        "scavenging",
-        "multi_logger",
-        "adaptive_logger",
-        "slate",
-        "parts",
-        "frames",
-        "",
+        *("core", "static", "sequential", "scavenging", "multi_logger"),
+        *("adaptive_logger", "slate", "parts", "frames", ""),
     ],
     "policies": ["", "adaptive", "slate"],
 }
@@ -68,39 +38,12 @@ DOORS = {
     ("evaluators/_value_table.py", "displays"),  # its plot, and what that returns
     ("selection/_policy_comparison.py", "displays"),  # likewise
 }
-OPTIONAL = {
-    "IPython",
-    "matplotlib",
-    "narwhals",
-    "numba",
-    "pandas",
-    "polars",
-    "pyarrow",
-    "seaborn",
-    "skops",
-    "torch",
-    "tqdm",
-}
+OPTIONAL = {"IPython", "matplotlib", "narwhals", "numba", "pandas", "polars", "pyarrow"}
+OPTIONAL |= {"seaborn", "skops", "torch", "tqdm"}
 # Parts of scikit-learn whose import costs more than our whole package.
-HEAVY = {
-    f"sklearn.{name}"
-    for name in (
-        "calibration",
-        "compose",
-        "datasets",
-        "ensemble",
-        "feature_extraction",
-        "inspection",
-        "linear_model",
-        "model_selection",
-        "naive_bayes",
-        "neighbors",
-        "pipeline",
-        "preprocessing",
-        "svm",
-        "tree",
-    )
-}
+HEAVY = "calibration compose datasets ensemble feature_extraction inspection pipeline"
+HEAVY += " linear_model model_selection naive_bayes neighbors preprocessing svm tree"
+HEAVY = {f"sklearn.{name}" for name in HEAVY.split()}
 
 
 def stage_of(parts):
@@ -209,11 +152,7 @@ def test_import_loads_nothing_heavy():
     loaded = after - before
     assert {name for name in loaded if name.split(".")[0] in OPTIONAL} == set()
     assert {".".join(name.split(".")[:2]) for name in loaded} & HEAVY == set()
-    strangers = {
-        name.split(".")[0]
-        for name in loaded
-        if name.split(".")[0] not in sys.stdlib_module_names
-    }
+    strangers = {name.split(".")[0] for name in loaded} - sys.stdlib_module_names
     assert strangers <= {"skope_ope", "numpy", "scipy", "sklearn", "joblib"}
 
 
