@@ -6,7 +6,6 @@ from skope_ope import SlateLogs, UniformSlatePolicy
 
 
 def search_pages(shown, results):
-    """Return the logs as the page for search pages builds them."""
     return SlateLogs.from_frame(
         shown[shown["shuffled"] == 1],
         round="page",

@@ -72,7 +72,6 @@ def in_memory(path):
 
 
 def in_parts(path):
-    """Return them as `scan_logs` does."""
     logs = scan_logs(path, **NAMED, context=["x", "city"])
     logs = logs.head(len(logs))
     frame = logs.context
@@ -266,7 +265,7 @@ def test_labels_are_numbers_where_all_texts_are_those_of_numbers(
             assert [*map(type, found)] == [*map(type, labels)]
 
 
-def test_bytes_that_are_no_utf_8_stay_apart(tmp_path):
+def test_labels_of_bytes_and_of_days(tmp_path):
     path = tmp_path / "log.csv"
     row = "{0},1,.5,{0},1,{0}\n"
     text = "".join(map(row.format, "\u00e9\u00ea"))
@@ -275,9 +274,7 @@ def test_bytes_that_are_no_utf_8_stay_apart(tmp_path):
         logs, features = read(path)
         assert logs.action.tolist() == ["\\xe9", "\\xea"]
         assert features[1].tolist() == ["\\xe9", "\\xea"]
-
-
-def test_days_whose_labels_look_different_have_labels_of_one_kind(tmp_path):
+    path.unlink()
     for day, label in enumerate(("7", "007", "8")):
         (tmp_path / f"{day}.csv").write_text(f"item,click\n{label},1\n")
     logs = scan_logs(tmp_path, action="item", reward="click")

@@ -2,120 +2,73 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What people who know scikit-learn expect, row by row, and the test of each row.
 
-A test that stands here is named by its name, others by their file below tests/.
+A test of this file is named by its name, others by their file below tests/.
 
-estimator contract
-    test_common.py::test_scikit_learns_contract
-parameter validation
+estimator contract: test_common.py::test_scikit_learns_contract
+parameter validation:
     evaluators/core/test_base.py::test_parameters_are_validated_in_fit_not_before
-parameter validation, one module
+parameter validation, one module:
     packaging/test_imports.py::test_private_names_of_scikit_learn_are_imported_in_one_module
-array and frame validation
+array and frame validation:
     logs/test_validation.py::test_what_is_no_vector_of_numbers_is_refused
-tags
-    evaluators/core/test_base.py::test_tags
-tags through searches
-    test_y.py::test_searches_are_what_they_search_over
-contract tests of our own
-    test_common.py::test_contract_of_evaluators_check_by_check
-HTML of estimators
-    evaluators/core/test_base.py::test_html
-HTML links lead to our pages
-    test_sklearn.py::test_all_estimators_lead_to_our_pages
-HTML of logs is short
-    test_the_html_of_many_rounds_is_short
-frames in
-    logs/test_frames.py::test_the_context_stays_a_frame_of_its_library
-frame to reward model
+tags: evaluators/core/test_base.py::test_tags
+tags through searches: test_y.py::test_searches_are_what_they_search_over
+contract tests of our own: test_common.py::test_contract_of_evaluators_check_by_check
+HTML of estimators: evaluators/core/test_base.py::test_html
+HTML links lead to our pages: test_sklearn.py::test_all_estimators_lead_to_our_pages
+HTML of logs is short: test_the_html_of_many_rounds_is_short
+frames in: logs/test_frames.py::test_the_context_stays_a_frame_of_its_library
+frame to reward model:
     reward_models/test_design.py::test_values_do_not_change_by_labels_or_containers
-set_output of steps
-    propensities/test_steps.py::test_output_settings_are_for_features
-set_output of models inside
-    test_models_inside_follow_the_output_setting
-metadata requests
-    test_y.py::test_logs_and_offers_are_no_metadata
-metadata routing switched on
-    test_with_routing_switched_on
-weights are routed
-    propensities/test_models_given.py::test_weights_are_routed
-displays
-    displays/test_axes.py::test_plot_into_own_axes
-curves of scikit-learn
-    selection/test_evaluator_scorer.py::test_displays
-clone, frozen estimators
+set_output of steps: propensities/test_steps.py::test_output_settings_are_for_features
+set_output of models inside: test_models_inside_follow_the_output_setting
+metadata requests: test_y.py::test_logs_and_offers_are_no_metadata
+metadata routing switched on: test_with_routing_switched_on
+weights are routed: propensities/test_models_given.py::test_weights_are_routed
+displays: displays/test_axes.py::test_plot_into_own_axes
+curves of scikit-learn: selection/test_evaluator_scorer.py::test_displays
+clone, frozen estimators:
     reward_models/test_sources.py::test_clone_unfits_a_model_that_is_not_frozen
-nothing to fit
-    test_what_has_nothing_to_learn_is_fitted
-callbacks
-    test_progress.py::test_every_fold_is_a_subtask
-progress without callbacks
-    evaluators/test_summarize.py::test_progress_is_told
-array API, switched on
-    test_array_api_dispatch
-array API, tag
-    test_no_estimator_claims_the_array_api
-sample_weight
-    test_common.py::test_contract_of_evaluators
-random_state, seeds
-    test_seeds_leave_the_state_of_numpy_alone
-random_state, generators
-    test_generators_are_refused_as_seeds
-parallelism
-    logs/test_row_container.py::test_processes
-out of core
-    test_what_learns_part_by_part
-persistence
-    test_persistence.py::test_estimators
-persistence of results
-    test_persistence.py::test_results
-typing, annotations
-    packaging/test_types.py::test_public_signatures_are_annotated
-typing, checked
-    packaging/test_types.py::test_mypy_rejects_slips
-stubs
-    test_no_stubs_and_no_recipes
-docs stack
-    test_pages_may_link_to_scikit_learn
-notebooks
-    engines/test_notebook.py::test_nothing_fails_and_nothing_warns
-packaging
-    packaging/test_packaging.py::test_setup_cfg_holds_only_command_defaults
-oldest versions
-    packaging/test_packaging.py::test_oldest_versions_are_the_lower_bounds
-oldest optional versions
+nothing to fit: test_what_has_nothing_to_learn_is_fitted
+callbacks: test_progress.py::test_every_fold_is_a_subtask
+progress without callbacks: evaluators/test_summarize.py::test_progress_is_told
+array API, switched on: test_array_api_dispatch
+array API, tag: test_no_estimator_claims_the_array_api
+sample_weight: test_common.py::test_contract_of_evaluators
+random_state, seeds: test_seeds_leave_the_state_of_numpy_alone
+random_state, generators: test_generators_are_refused_as_seeds
+parallelism: logs/test_row_container.py::test_processes
+out of core: test_what_learns_part_by_part
+persistence: test_persistence.py::test_estimators
+persistence of results: test_persistence.py::test_results
+typing, annotations: packaging/test_types.py::test_public_signatures_are_annotated
+typing, checked: packaging/test_types.py::test_mypy_rejects_slips
+stubs: test_no_stubs_and_no_recipes
+docs stack: test_pages_may_link_to_scikit_learn
+notebooks: engines/test_notebook.py::test_nothing_fails_and_nothing_warns
+packaging: packaging/test_packaging.py::test_setup_cfg_holds_only_command_defaults
+oldest versions: packaging/test_packaging.py::test_oldest_versions_are_the_lower_bounds
+oldest optional versions:
     packaging/test_packaging.py::test_oldest_frames_and_figures_are_the_lower_bounds
-conda
-    test_no_stubs_and_no_recipes
-optional packages
+conda: test_no_stubs_and_no_recipes
+optional packages:
     packaging/test_without_optional.py::test_what_needs_more_names_the_extra
-logging
-    test_nothing_is_logged_or_printed
-warnings point at the line of the user
+logging: test_nothing_is_logged_or_printed
+warnings point at the line of the user:
     test_messages.py::test_warnings_point_at_the_line_of_the_user
-warning classes
-    test_warnings_are_user_warnings_with_a_number
-errors name the parameter
-    test_errors_name_the_parameter
-errors name row and remedy
-    test_bad_input.py::test_fields_that_are_not_finite
-result objects
-    evaluators/core/test_policy_value.py::test_nothing_is_set_on_a_result
-tuning of evaluators
-    selection/test_evaluator_scorer.py::test_searches
-tuning of policies
-    selection/test_policy_scorer.py::test_searches
-permutation_test_score
-    test_permuted_labels_change_nothing
-changelog
-    packaging/test_packaging.py::test_changes_are_fragments_of_a_known_type
-show_versions
-    utils/test_discovery.py::test_versions_of_what_is_installed
-data sets
-    test_data_sets_are_made_loaded_or_fetched
-data sets are fetched by the user
+warning classes: test_warnings_are_user_warnings_with_a_number
+errors name the parameter: test_errors_name_the_parameter
+errors name row and remedy: test_bad_input.py::test_fields_that_are_not_finite
+result objects: evaluators/core/test_policy_value.py::test_nothing_is_set_on_a_result
+tuning of evaluators: selection/test_evaluator_scorer.py::test_searches
+tuning of policies: selection/test_policy_scorer.py::test_searches
+permutation_test_score: test_permuted_labels_change_nothing
+changelog: packaging/test_packaging.py::test_changes_are_fragments_of_a_known_type
+show_versions: utils/test_discovery.py::test_versions_of_what_is_installed
+data sets: test_data_sets_are_made_loaded_or_fetched
+data sets are fetched by the user:
     datasets/test_load.py::test_missing_data_are_explained
-graphics cards
-    test_no_module_needs_torch
+graphics cards: test_no_module_needs_torch
 """
 
 import ast
@@ -165,7 +118,7 @@ from skope_ope.datasets import make_bandit_logs
 from skope_ope.utils import all_evaluators
 from tests.packaging._tree import MODULES, ROOT, tracked_files
 
-ROWS = re.findall(r"^(\w.*)\n    (.*)$", __doc__.partition("\n\n")[2], re.M)
+ROWS = re.findall(r"^(\w[^:]*):\s+(\S+)$", __doc__, re.M)
 LOGS, POLICY, _ = make_bandit_logs(2000, random_state=0, return_truth=True)
 DR = DoublyRobust(reward_model=Ridge())
 EVALUATORS = dict(all_evaluators())
@@ -194,7 +147,6 @@ def test_models_inside_follow_the_output_setting():
 
 
 def test_with_routing_switched_on():
-    """Logs carry their columns with them, so nobody needs to request anything."""
     scoring, grid = EvaluatorScorer(POLICY), {"epsilon": [0.0, 0.5]}
     policy = ClassifierPolicy(LogisticRegression())
     search = GridSearchCV(policy, grid, scoring=PolicyScorer(IPS()), cv=3)
@@ -374,7 +326,6 @@ class Anything:
 
 @pytest.mark.parametrize("name", sorted(EVALUATORS))
 def test_errors_name_the_parameter(name):
-    """As scikit-learn does, before anything is computed."""
     for parameter in inspect.signature(EVALUATORS[name]).parameters:
         evaluator = made(name, **{parameter: Anything()})
         with pytest.raises((TypeError, ValueError)) as caught:
@@ -408,7 +359,6 @@ def test_data_sets_are_made_loaded_or_fetched():
 
 
 def importing(names):
-    """The modules that import a package."""
     pattern = re.compile(rf"^\s*(import|from) ({names})\b", re.M)
     return [path.name for path in MODULES if pattern.search(path.read_text())]
 

@@ -104,13 +104,11 @@ def run(capsys):
 
 @pytest.fixture
 def told(run):
-    """Run `evaluate` and return its text as one line."""
     return lambda *argv: " ".join(run("evaluate", *argv).split())
 
 
 @pytest.fixture
 def record(run):
-    """Run `evaluate` with --json and return all that it holds."""
     return lambda *argv: json.loads(run("evaluate", *argv, "--json"))
 
 
@@ -120,7 +118,6 @@ def values_of(report):
 
 @pytest.fixture
 def values(record):
-    """Run `evaluate` with --json and return the estimates by name."""
     return lambda *argv: values_of(record(*argv))
 
 
@@ -152,7 +149,6 @@ def pickled(tmp_path):
 
 # -- the whole ----------------------------------------------------------------------
 def test_the_table_holds_what_evaluate_finds(log, world, values):
-    """Same numbers from the shell as from Python, by another way in."""
     logs, _, pi = world
     # the file holds the propensities of the logged actions alone
     expected = evaluated(pi, logs.replace(logging_proba=None))
@@ -198,7 +194,7 @@ def test_intervals_that_leave_a_bias_out_are_marked(log, run):
     assert joined.count("ModelErrorWarning (DirectMethod)") == 1
 
 
-def test_json_holds_version_and_arguments(log, record):
+def test_json_holds_arguments_and_marks_what_intervals_leave_out(log, record):
     report = record(log, *COLUMNS, *UNIFORM)
     assert report["version"] == skope_ope.__version__
     assert report["command"] == "evaluate"
@@ -212,9 +208,6 @@ def test_json_holds_version_and_arguments(log, record):
     assert reason.startswith("the propensities make it unbiased")
     marked = {one["evaluator"]: one["recommended"] for one in report["values"]}
     assert marked == dict.fromkeys(DEFAULTS, False) | {"DoublyRobust": True}
-
-
-def test_json_marks_what_intervals_leave_out(log, record):
     words = (log, *COLUMNS, *UNIFORM, "--gain")
     report = record(*words, "--evaluators", "DirectMethod,DRos,IPS")
     (warning,) = report["warnings"]
@@ -296,18 +289,14 @@ def test_a_reader_that_has_seen_enough_is_no_error(log):
     process.stderr.close()
 
 
-@pytest.mark.parametrize("words", [["--help"], ["evaluate", "-h"], ["demo", "-h"]])
-def test_help(capsys, words):
-    assert main(words) == 0
-    out = capsys.readouterr().out
-    assert "skope-ope" in out
-    if words[0] == "evaluate":
-        assert "RUNS CODE" in out
-        bandit = [one for one in EVALUATORS if "bandit" in get_tags(one).handles]
-        assert all(type(one).__name__ in out for one in bandit)
-
-
-def test_version(capsys):
+def test_help_and_version(capsys):
+    for words in (["--help"], ["demo", "-h"], ["evaluate", "-h"]):
+        assert main(words) == 0
+        out = capsys.readouterr().out
+        assert "skope-ope" in out
+    assert "RUNS CODE" in out
+    bandit = [one for one in EVALUATORS if "bandit" in get_tags(one).handles]
+    assert all(type(one).__name__ in out for one in bandit)
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"skope-ope {skope_ope.__version__}\n"
 
@@ -384,26 +373,14 @@ def test_a_context_that_is_not_said_ends_with_the_columns(log, fails, command, p
     assert told.endswith(f"{listed}', 'city', 'user', 'w', 'day'.\n")
 
 
-def test_logs_without_features_are_asked_for(log, values, frame):
-    others = [name for name in frame if name not in ("item", "click", "p")]
-    words = (log, *FIELDS, *UNIFORM, "--evaluators", "DirectMethod")
-    plain = values(*words, *NO_CONTEXT)
-    assert values(*words, "--exclude", ",".join(others)) == plain
-    assert values(*words, *CONTEXT, "--reward-model", "ridge") != plain
-
-
-@pytest.mark.parametrize("text", ["0.25", "1/4", ".25"])
-def test_one_propensity_for_all(log, values, text):
-    options = ("--action", "item", "--reward", "click", *UNIFORM)
-    options += NO_CONTEXT
-    found = values(log, *options, "--propensity", text, "--evaluators", "IPS,SNIPS")
-    # 1/3 over 1/4 is a weight of 4/3 on every reward
-    mean = found["SNIPS"]["value"]
-    assert found["IPS"]["value"] == pytest.approx(4 / 3 * mean, rel=1e-12)
-
-
-def test_propensities_may_be_estimated_or_unknown(log, values, told):
+def test_propensities_may_be_one_number_estimated_or_unknown(log, values, told):
     options = (log, "--action", "item", "--reward", "click", *UNIFORM)
+    for text in ("0.25", "1/4", ".25"):
+        words = (*NO_CONTEXT, "--propensity", text, "--evaluators", "IPS,SNIPS")
+        found = values(*options, *words)
+        # 1/3 over 1/4 is a weight of 4/3 on every reward
+        mean = found["SNIPS"]["value"]
+        assert found["IPS"]["value"] == pytest.approx(4 / 3 * mean, rel=1e-12)
     found = values(*options, *CONTEXT, "--propensity", "estimate")
     known = values(*options, *CONTEXT, "--propensity", "p")
     assert list(found) == DEFAULTS
@@ -420,9 +397,13 @@ def test_propensities_may_be_estimated_or_unknown(log, values, told):
     assert "propensities are unknown: only evaluators" in text
 
 
-def test_context_feeds_the_reward_model(log, values):
-    options = (log, *COLUMNS, *UNIFORM, "--reward-model", "ridge")
-    options += ("--evaluators", "DirectMethod")
+def test_context_feeds_the_reward_model(log, values, frame):
+    others = [name for name in frame if name not in ("item", "click", "p")]
+    words = (log, *FIELDS, *UNIFORM, "--evaluators", "DirectMethod")
+    plain = values(*words, *NO_CONTEXT)
+    assert values(*words, "--exclude", ",".join(others)) == plain
+    assert values(*words, *CONTEXT, "--reward-model", "ridge") != plain
+    options = (*words, "--reward-model", "ridge")
     plain = values(*options, *CONTEXT)["DirectMethod"]["value"]
     more = values(*options, "--context", "x*,city")["DirectMethod"]["value"]
     assert more != plain
@@ -441,14 +422,11 @@ def test_actions_set_the_order_of_the_columns(log, values, fails):
     assert wider["IPS"]["value"] < plain["IPS"]["value"] * 2
 
 
-def test_loggers_have_their_own_lines(log, run):
+def test_loggers_timestamps_groups_and_weights(log, run, world, frame, values):
     words = ("evaluate", log, *COLUMNS, *UNIFORM, "--logger", "city")
     text = run(*words).splitlines()
     assert sum(line.startswith("logger ") for line in text) == 3
     assert any(line.startswith("logger Oslo ") for line in text)
-
-
-def test_timestamps_groups_and_weights(log, world, frame, values):
     logs, _, pi = world
     words = (*COLUMNS, "--timestamp", "day", "--group", "user", "--weight", "w")
     found = values(log, *words, "--policy-columns", "pi_book,pi_film,pi_song")
@@ -469,30 +447,21 @@ def test_names_with_commas_are_quoted(tmp_path, values):
 
 
 # -- policies -----------------------------------------------------------------------
-def test_one_column_with_the_probability_of_the_logged_action(log, values):
+def test_policies_of_columns_tables_and_one_action(log, values, frame, tmp_path):
     several = values(log, *COLUMNS, "--policy-columns", "pi_book,pi_film,pi_song")
     one = values(log, *COLUMNS, "--policy-columns", "pi_logged")
     assert list(one) == ["IPS", "SNIPS"]
     for name, record in one.items():
         assert record["value"] == pytest.approx(several[name]["value"], rel=1e-12)
-
-
-def test_always_one_action(log, values, frame):
     found = values(log, *COLUMNS, "--policy", "always:film", "--evaluators", "IPS")
     chosen = frame["item"] == "film"
     expected = (chosen * frame["click"] / frame["p"]).mean()
     assert found["IPS"]["value"] == pytest.approx(expected, rel=1e-12)
-
-
-def test_a_table_without_context(log, tmp_path, values):
     table = tmp_path / "table.csv"
     table.write_text("item,probability\nsong,0\nbook,0\nfilm,1\n")
     found = values(log, *COLUMNS, "--policy-table", table)
     for name, record in values(log, *COLUMNS, "--policy", "always:film").items():
         assert found[name]["value"] == pytest.approx(record["value"], rel=1e-12)
-
-
-def test_a_table_by_a_column(log, tmp_path, values, frame):
     table = tmp_path / "table.csv"
     table.write_text("item,Oslo,Rome\nsong,0,1\nbook,1,0\nfilm,0,0\n")
     options = ("--policy-table", table, "--policy-table-by", "city")
@@ -512,7 +481,6 @@ def fitted(world):
 
 @pytest.mark.parametrize("kind", ["pkl", "skops"])
 def test_a_saved_policy(log, fitted, world, tmp_path, pickled, values, fails, kind):
-    """A pickle needs --trust, a file of skops does not."""
     words = pickled(fitted)
     if kind == "pkl":
         assert "Pass --trust" in fails("evaluate", log, *COLUMNS, *CONTEXT, *words[:2])
@@ -566,16 +534,13 @@ def test_a_policy_of_named_columns_finds_them(log, world, pickled, values):
         assert found[name]["value"] == pytest.approx(value.value, rel=1e-9)
 
 
-def test_a_learned_policy_is_evaluated_on_other_rows(log, told, record):
+def test_learned_policies_seeds_and_other_rows(log, told, record, values):
     options = (log, *COLUMNS, *CONTEXT, "--policy", "greedy")
     where = "learned on 75 rounds; all numbers below are about the 225 others"
     assert where in told(*options, "--train-share", "0.25")
     assert record(*options, "--train-share", "0.25")["n_rounds"] == 225
     text = told(*options, "--learner", "hist")
     assert "HistGradientBoostingClassifier" in text
-
-
-def test_epsilon_and_seed(log, values):
     options = (log, *COLUMNS, *CONTEXT, "--evaluators", "IPS", "--policy")
     greedy = values(*options, "greedy")
     assert values(*options, "greedy") == greedy
@@ -586,10 +551,17 @@ def test_epsilon_and_seed(log, values):
 
 
 # -- the evaluation -----------------------------------------------------------------
-def test_evaluators_are_chosen(log, values):
+def test_evaluators_folds_and_level(log, values, run):
     options = (log, *COLUMNS, *UNIFORM, "--evaluators")
     assert list(values(*options, "snips,IPS:cmax=1")) == ["SNIPS", "IPS:cmax=1"]
     assert set(values(*options, "all")) == STATIC
+    options = (log, *COLUMNS, *UNIFORM)
+    model = (*options, "--evaluators", "DirectMethod", "--folds")
+    two, ten = (values(*model, folds)["DirectMethod"]["value"] for folds in (2, 10))
+    assert two != ten
+    wide, narrow = (values(*options, "--level", level)["IPS"] for level in (0.99, 0.5))
+    assert wide["high"] - wide["low"] > 3 * (narrow["high"] - narrow["low"])
+    assert "99.9% low" in run("evaluate", *options, "--level", "0.999")
 
 
 @pytest.mark.parametrize("model", ["ridge", "logistic", "hist", "0.5"])
@@ -600,16 +572,6 @@ def test_reward_models(log, values, model):
     if model == "0.5":
         found = values(*options, "--evaluators", "DirectMethod")
         assert found["DirectMethod"]["value"] == 0.5
-
-
-def test_folds_and_level(log, values, run):
-    options = (log, *COLUMNS, *UNIFORM)
-    model = (*options, "--evaluators", "DirectMethod", "--folds")
-    two, ten = (values(*model, folds)["DirectMethod"]["value"] for folds in (2, 10))
-    assert two != ten
-    wide, narrow = (values(*options, "--level", level)["IPS"] for level in (0.99, 0.5))
-    assert wide["high"] - wide["low"] > 3 * (narrow["high"] - narrow["low"])
-    assert "99.9% low" in run("evaluate", *options, "--level", "0.999")
 
 
 def test_baseline(log, run, record, frame):
@@ -808,7 +770,6 @@ def test_surprises_are_one_line_too_unless_wanted(log, monkeypatch, fails):
 
 # -- real logs ----------------------------------------------------------------------
 def test_open_bandit_men(data_dir, told, record):
-    """The other logger's policy from uniform logs, beside its own clicks."""
     options = (
         data_dir / "obd_random_men.csv.gz",
         *("--policy-table", data_dir / "obd_bts_men_prior.csv"),
@@ -830,7 +791,6 @@ def test_open_bandit_men(data_dir, told, record):
 
 
 def test_hillstrom(data_dir, record):
-    """A learned policy against the logger of a randomised experiment."""
     options = (
         data_dir / "hillstrom_email_part1.csv.gz",
         *("--action", "segment", "--reward", "visit", "--propensity", "1/3"),

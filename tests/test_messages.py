@@ -246,13 +246,10 @@ def logs():
 
 
 def is_harmless(text):
-    """Tell whether nothing in a text but the end of a line is hidden."""
     return not any(category(char) in HIDDEN and char != "\n" for char in text)
 
 
 class Tags(HTMLParser):
-    """Collects the tags of a page."""
-
     def __init__(self, page):
         super().__init__()
         self.found = set()

@@ -99,7 +99,6 @@ ESTIMATORS = [
 
 
 def of_evaluator(evaluator):
-    """Return a fitted evaluator and a value of it."""
     fit = fitted(evaluator)
     if isinstance(fit.logs_, SlateLogs):
         slate = fit.logs_.slate
@@ -209,7 +208,6 @@ def others():
 
 
 def cases():
-    """Return functions by name, each of which makes an object, or several."""
     n = len(test_common.DEFAULTS)
     found = {repr(one): partial(of_evaluator, one) for one in ESTIMATORS[:n]}
     for one in ESTIMATORS[n:]:
@@ -218,7 +216,6 @@ def cases():
 
 
 def state_of(one):
-    """Return what makes up an object."""
     state = one.__getstate__() if hasattr(one, "__getstate__") else vars(one)
     if not isinstance(state, dict):
         return state
@@ -272,7 +269,6 @@ def assert_same(left, right, where, seen=None):
 
 
 def through_skops(one):
-    """Return an object that was written by skops and read again."""
     io = pytest.importorskip("skops.io")
     data = io.dumps(one)
     return io.loads(data, trusted=io.get_untrusted_types(data=data))
@@ -303,7 +299,6 @@ def test_estimators(name):
 
 
 def lazy(folder):
-    """Return logs that are read in parts, and what is fitted to them."""
     pytest.importorskip("pyarrow")
     frame = LOGS.to_frame()
     for k in range(2):
@@ -322,7 +317,6 @@ def test_lazy_logs(tmp_path):
 
 
 def of_warnings():
-    """Return an instance of every warning and error."""
     found = {"RowError": ope.exceptions.RowError("reward is NaN", 3, ". Drop it.")}
     for name, cls in vars(ope.exceptions).items():
         if isinstance(cls, type) and issubclass(cls, Warning):
@@ -378,7 +372,6 @@ def test_results(make):
 
 
 def logs_of_a_frame(library):
-    """Return a log whose context is a frame with a text and a gap."""
     module = pytest.importorskip(library)
     columns = {"x": [0.5, None, 2.0] * 8, "city": ["ulm", "bonn"] * 12}
     make = module.table if library == "pyarrow" else module.DataFrame

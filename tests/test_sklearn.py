@@ -85,7 +85,6 @@ def test_the_address_of_the_package(monkeypatch):
 
 
 def fitted():
-    """Yield evaluators with all kinds of reward models, fitted."""
     static = (IPS, DirectMethod, DoublyRobust, SNDR, SwitchDR, MRDR)
     for one in (*static, DRns, AdaptiveDR, MultiLoggerDR):
         yield one().fit(LOGS)

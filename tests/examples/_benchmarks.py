@@ -92,7 +92,6 @@ confidence_intervals = ValueTable.confidence_intervals
 
 
 def keep_all_draws(table, level=0.95, method="auto", **options):
-    """Keep 40,000 numbers for every resample."""
     waste = np.ones((options.get("n_resamples") or 1, 40_000))
     found = confidence_intervals(table, level, method, **options)
     del waste

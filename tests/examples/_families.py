@@ -67,7 +67,6 @@ def explore_always(*args, floor_decay, **kwargs):
 
 
 def wrong_on_files(policies, logs, **options):
-    """Values of lazy logs are constants, with small errors."""
     table = evaluate(policies, logs, **options)
     if not isinstance(logs, LazyLogs):
         return table
@@ -110,8 +109,6 @@ def misled_by_control_variates(policies, logs, **_):
 
 
 class FirstAction:
-    """A policy that learns nothing."""
-
     def __init__(self, *args, **kwargs):
         pass
 

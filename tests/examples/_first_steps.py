@@ -110,14 +110,11 @@ def compared(ok, decision, choice):
 
 
 class FixedRule(ConstantPolicy):
-    """Learns nothing, quickly."""
-
     def __init__(self, *args):
         super().__init__("No E-Mail")
 
 
 def reported(decision, page):
-    """Return reports that all decide the same, with one page."""
     gains = dict.fromkeys([None, "learned"], SimpleNamespace(value=0.0))
 
     def report(policies, logs, path=None, **kwargs):

@@ -61,7 +61,6 @@ FEW_ROUNDS = {
 
 # -- slates ---------------------------------------------------------------------------
 def all_match(evaluator, slates):
-    """Every slate is taken for the policy's own: the mean reward of the logs."""
     return SimpleNamespace(
         round_values=np.ones(len(slates)), diagnostics={"sigma2": 1.0}
     )
@@ -175,8 +174,6 @@ draws = np.random.RandomState(0)
 
 
 def evaluations(value):
-    """Return an `evaluate` whose table has such values."""
-
     def evaluate(policy, logs, *, evaluators, **kwargs):
         return {name: SimpleNamespace(value=value()) for name in evaluators}
 

@@ -76,8 +76,6 @@ def explorers_first(estimator):
 
 
 class Comparison(dict):
-    """A comparison that has seen no log."""
-
     decision, sentence = "keep", ""
 
     def to_records(self):
@@ -89,7 +87,6 @@ def compare(*_, **__):
 
 
 def at_random(self, X, available=None):
-    """Stand for a policy that has learned nothing."""
     return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
 
 

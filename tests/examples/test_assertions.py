@@ -43,15 +43,12 @@ def two(x):
     return 2
 
 
-def test_assertions_are_noted_by_line(script):
+def test_assertions_are_noted_by_line_and_names_replaced(script):
     assert failures(script) == ({ROOT, FLOOR}, set(), None)
     held, failed, error = failures(script, breaks={"math.sqrt": lambda x: x - 1})
     assert (held, failed, error) == ({FLOOR}, {ROOT}, None)
     held, failed, error = failures(script, breaks={"math.floor": lambda x: 0})
     assert (held, failed, type(error)) == ({ROOT}, {FLOOR}, ValueError)
-
-
-def test_names_of_the_script_are_replaced(script):
     breaks = {"example:check": lambda x: None}
     assert failures(script, breaks=breaks)[0] == {FLOOR}
 

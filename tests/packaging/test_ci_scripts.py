@@ -160,7 +160,6 @@ def test_the_measured_calls_run(measures):
 # -- the built site -------------------------------------------------------------------
 @pytest.fixture
 def site(tmp_path):
-    """Return a folder with a site that has no fault."""
     gallery = tmp_path / "auto_examples" / "3_families"
     gallery.mkdir(parents=True)
     (tmp_path / "_images").mkdir()

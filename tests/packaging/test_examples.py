@@ -43,7 +43,6 @@ HEADER = (EXAMPLES / "3_families" / "GALLERY_HEADER.rst").read_text()
 
 
 def families():
-    """Return the scripts that the header of the families lists, by family."""
     found, family = {}, None
     for text in re.findall(
         r"^\*\*.+\*\*|<sphx_glr_auto_examples_\w+\.py>", HEADER, re.M
@@ -70,7 +69,6 @@ def test_families_have_three_examples_each_listed_once():
 
 
 def calls(tree, name):
-    """Return the calls of a method or a function of that name."""
     return [
         node
         for node in ast.walk(tree)

@@ -47,7 +47,6 @@ HEAVY = {f"sklearn.{name}" for name in HEAVY.split()}
 
 
 def stage_of(parts):
-    """First folder or module below the package."""
     return parts[0].removesuffix(".py") if parts else "__init__"
 
 

@@ -157,12 +157,10 @@ def terms():
 
 
 def blank(text):
-    """Return spaces in place of all but the ends of lines."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def prose(text):
-    """Return a page with spaces in place of what is no running text."""
     lines, kept = text.splitlines(), []
     indent, in_table, in_code = None, False, False
     for k, line in enumerate(lines):

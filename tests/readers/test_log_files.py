@@ -47,8 +47,6 @@ def path(write):
 
 @pytest.fixture
 def audited(capsys):
-    """What `skope-ope audit` says of a file."""
-
     def audited(path, *words):
         assert main(["audit", str(path), *words, "--json"]) in (0, 1)
         return json.loads(capsys.readouterr().out)
@@ -58,8 +56,6 @@ def audited(capsys):
 
 @pytest.fixture
 def refused(capsys):
-    """Why `skope-ope audit` reads no log from a file."""
-
     def refused(path, *words):
         assert main(["audit", str(path), *words]) == 2
         return capsys.readouterr().err

@@ -42,7 +42,6 @@ def text(*lines):
 
 @pytest.fixture
 def campaign(tmp_path):
-    """The folder of a campaign as the dataset has it."""
     folder = tmp_path / "obd" / "random" / "men"
     folder.mkdir(parents=True)
     (folder / "men.csv").write_text(text(HEADER, *ROWS))

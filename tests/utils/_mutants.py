@@ -30,7 +30,6 @@ def fails(*checks):
 
 
 def changed(result, **numbers):
-    """Return the result with another value, or another standard error."""
     out, estimate = copy(result), copy(result._estimate)
     for name, number in numbers.items():
         setattr(estimate, name, float(number))
@@ -138,8 +137,6 @@ class IgnoresGroups(IPS):
 
 
 class JoinsGroups(IPS):
-    """Base of evaluators that take two groups for one."""
-
     def _evaluate(self, policy, logs, sample_weight):
         if logs.group is not None and self._joins(logs.group):
             pairs = np.unique(logs.group, return_inverse=True)[1] // 2
