@@ -352,7 +352,6 @@ def test_offers_and_labels_that_the_logs_do_not_know():
 
 # -- policies -------------------------------------------------------------------------
 CLASSIFIER = LogisticRegression().fit(X, LABELS[CODES])
-STRANGER = LogisticRegression().fit(X, np.array(["a", "b", "z"])[CODES])
 SOFT = ope.ClassifierPolicy(LogisticRegression(), temperature=1.0)
 
 
@@ -379,23 +378,16 @@ def test_bare_classifiers(classifier):
             call()
 
 
-@pytest.mark.parametrize(
-    ("policy", "match"),
-    [
-        (LOGS, r"a policy is expected, got BanditLogs.*\.fit\(logs\)"),
-        (ope.IPS(), "a policy is expected, got the evaluator IPS"),
-        (ope.UniformPolicy, "got the class UniformPolicy; make an instance"),
-        (Ridge().fit(X, CODES), "needs predict_proba and classes_.*got Ridge"),
-        (None, "needs predict_proba and classes_.*got NoneType"),
-        (3, "needs predict_proba and classes_.*got int"),
-        ({"a": 1.0}, "needs predict_proba and classes_.*got dict"),
-        (lambda X: PI, r"FunctionPolicy\(func\)"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_is_no_policy(policy, match):
-    with refused(match, TypeError):
-        FITTED.evaluate(policy)
+NO_POLICIES = [
+    (LOGS, TypeError, r"a policy is expected, got BanditLogs.*\.fit\(logs\)"),
+    (ope.IPS(), TypeError, "a policy is expected, got the evaluator IPS"),
+    (ope.UniformPolicy, TypeError, "got the class UniformPolicy; make an instance"),
+    (Ridge().fit(X, CODES), TypeError, "needs predict_proba and classes_.*got Ridge"),
+    (None, TypeError, "needs predict_proba and classes_.*got NoneType"),
+    (3, TypeError, "needs predict_proba and classes_.*got int"),
+    ({"a": 1.0}, TypeError, "needs predict_proba and classes_.*got dict"),
+    (lambda X: PI, TypeError, r"FunctionPolicy\(func\)"),
+]
 
 
 def test_logs_and_lists_as_policy_and_columns_that_are_missing():
@@ -460,27 +452,20 @@ def test_actions_in_place_of_probabilities():
 
 
 # -- reward models and folds ----------------------------------------------------------
-@pytest.mark.parametrize(
-    ("model", "error", "match"),
-    [
-        (Q[1:, 0], ValueError, "one dimension with 11 entries.*12 rounds"),
-        (Q[..., None], ValueError, r"must have shape \(12, 3\).*got \(12, 3, 1\)"),
-        (Q.astype(str), TypeError, "reward_model must hold numbers, got dtype <U"),
-        (Q.astype(object), TypeError, "must hold numbers, got dtype object.*dtype=flo"),
-        (Q.astype(complex), TypeError, "reward_model must hold real numbers"),
-        (Ridge, TypeError, "is the class Ridge; make an instance"),
-        (len, TypeError, "must be a scikit-learn model.*got builtin_function"),
-        ({"a": Q}, TypeError, "must be a scikit-learn model.*got dict"),
-        (True, TypeError, "must be a scikit-learn model.*got bool"),
-        (UNIFORM, TypeError, r"is the policy UniformPolicy.*evaluate\(policy"),
-        (StandardScaler(), ValueError, "implementing 'fit' and 'predict'"),
-        (FrozenEstimator(Ridge()), NotFittedError, "Ridge instance is not fitted yet"),
-    ],
-    ids=repr,
-)
-def test_what_is_no_reward_model(model, error, match):
-    with refused(match, error):
-        ope.DoublyRobust().fit(LOGS, model)
+NO_MODELS = [
+    (Q[1:, 0], ValueError, "one dimension with 11 entries.*12 rounds"),
+    (Q[..., None], ValueError, r"must have shape \(12, 3\).*got \(12, 3, 1\)"),
+    (Q.astype(str), TypeError, "reward_model must hold numbers, got dtype <U"),
+    (Q.astype(object), TypeError, "must hold numbers, got dtype object.*dtype=flo"),
+    (Q.astype(complex), TypeError, "reward_model must hold real numbers"),
+    (Ridge, TypeError, "is the class Ridge; make an instance"),
+    (len, TypeError, "must be a scikit-learn model.*got builtin_function"),
+    ({"a": Q}, TypeError, "must be a scikit-learn model.*got dict"),
+    (True, TypeError, "must be a scikit-learn model.*got bool"),
+    (UNIFORM, TypeError, r"is the policy UniformPolicy.*evaluate\(policy"),
+    (StandardScaler(), ValueError, "implementing 'fit' and 'predict'"),
+    (FrozenEstimator(Ridge()), NotFittedError, "Ridge instance is not fitted yet"),
+]
 
 
 def test_models_that_an_evaluator_does_not_take():
@@ -505,24 +490,17 @@ def test_models_that_an_evaluator_does_not_take():
             model.fit(build(reward=reward))
 
 
-@pytest.mark.parametrize(
-    ("reward", "model"),
-    [
-        (np.ones(N), LogisticRegression()),
-        (np.zeros(N), LogisticRegression()),
-        (np.full(N, 0.5), Ridge()),
-        ((np.arange(N) == 0) * 1.0, LogisticRegression()),  # one class in most folds
-    ],
-    ids=["ones", "zeros", "constant", "one success"],
-)
-def test_constant_and_one_class_folds(reward, model):
-    logs = build(reward=reward)
-    result = ope.DirectMethod(reward_model=model, cv=4).fit(logs).evaluate(PI)
-    if np.ptp(reward) == 0:
-        np.testing.assert_allclose(result.value, reward[0], rtol=1e-12)
-        assert result.standard_error < 1e-15
-    else:
-        assert 0 <= result.value <= 1
+def test_constant_and_one_class_folds():
+    once = (np.arange(N) == 0) * 1.0  # one class in most folds
+    for reward in (np.ones(N), np.zeros(N), np.full(N, 0.5), once):
+        model = Ridge() if reward[0] == 0.5 else LogisticRegression()
+        logs = build(reward=reward)
+        result = ope.DirectMethod(reward_model=model, cv=4).fit(logs).evaluate(PI)
+        if np.ptp(reward) == 0:
+            np.testing.assert_allclose(result.value, reward[0], rtol=1e-12)
+            assert result.standard_error < 1e-15
+        else:
+            assert 0 <= result.value <= 1
 
 
 def test_an_action_that_a_training_fold_lacks():
@@ -535,24 +513,17 @@ def test_an_action_that_a_training_fold_lacks():
     assert found[0].message.value == 1
 
 
-@pytest.mark.parametrize(
-    ("cv", "match"),
-    [
-        (1, r"'cv' parameter of DoublyRobust must be an int in the range \[2"),
-        (2.5, "'cv' parameter of DoublyRobust must be"),
-        ("pre", "cv must be 'prefit', a number or folds, got 'pre'"),
-        ("prefit", "cv='prefit' needs a fitted reward_model, got None"),
-        ([(np.arange(N), np.arange(N))], "row 0 into the training and the test part"),
-        ([(np.arange(N), np.arange(N, 20))], "cv names row 12, .* rows 0 to 11"),
-        ([(np.arange(0), np.arange(4))], "no training round in fold 0"),
-        ([1, 2], r"pairs \(train, test\), got 1"),
-        (KFold(20), "n_splits=20 greater than the number of samples"),
-    ],
-    ids=str,
-)
-def test_folds_that_cannot_be(cv, match):
-    with refused(match):
-        ope.DoublyRobust(cv=cv).fit(LOGS)
+NO_FOLDS = [
+    (1, r"'cv' parameter of DoublyRobust must be an int in the range \[2"),
+    (2.5, "'cv' parameter of DoublyRobust must be"),
+    ("pre", "cv must be 'prefit', a number or folds, got 'pre'"),
+    ("prefit", "cv='prefit' needs a fitted reward_model, got None"),
+    ([(np.arange(N), np.arange(N))], "row 0 into the training and the test part"),
+    ([(np.arange(N), np.arange(N, 20))], "cv names row 12, .* rows 0 to 11"),
+    ([(np.arange(0), np.arange(4))], "no training round in fold 0"),
+    ([1, 2], r"pairs \(train, test\), got 1"),
+    (KFold(20), "n_splits=20 greater than the number of samples"),
+]
 
 
 def test_too_few_rounds_or_groups():
@@ -620,39 +591,25 @@ def test_wrong_labels(name):
             build(**{name: mixed})
 
 
-@pytest.mark.parametrize(
-    ("actions", "match"),
-    [
-        (["a", "b"], r"action 'c' at row 2 is not among actions \['a', 'b'\]. Add it"),
-        ([0, 1, 2], r"action 'a' at row 0 is not among actions \[0, 1, 2\]"),
-        (["a", "b", "c", "c"], "actions must be distinct"),
-        (["a", "b", "c", None], r"actions has a missing label \(None\)"),
-        ([["a", "b", "c"]], "actions must be 1-d"),
-    ],
-    ids=str,
-)
-def test_wrong_sets_of_actions(actions, match):
-    with refused(match):
-        build(actions=actions)
+NO_ACTIONS = [
+    (["a", "b"], r"action 'c' at row 2 is not among actions \['a', 'b'\]. Add it"),
+    ([0, 1, 2], r"action 'a' at row 0 is not among actions \[0, 1, 2\]"),
+    (["a", "b", "c", "c"], "actions must be distinct"),
+    (["a", "b", "c", None], r"actions has a missing label \(None\)"),
+    ([["a", "b", "c"]], "actions must be 1-d"),
+]
 
 
-@pytest.mark.parametrize(
-    ("context", "error", "match"),
-    [
-        (None, TypeError, "context must not be None"),
-        (X[:, 0], ValueError, r"2-d .* got shape \(12,\). Reshape one feature with x"),
-        (X[..., None], ValueError, r"2-d .* got shape \(12, 2, 1\)"),
-        (X.astype(str), TypeError, "real numbers, got dtype <U.*ColumnTransformer"),
-        (X.astype(object), TypeError, "real numbers, got dtype object"),
-        (X.astype(complex), TypeError, "real numbers, got dtype complex"),
-        (sparse.csr_matrix(X * 1j), TypeError, "context must hold numbers, got comp"),
-        ({"x": X[:, 0]}, ValueError, "context must be 2-d"),
-    ],
-    ids=["None", "1-d", "3-d", "texts", "objects", "complex", "sparse", "dict"],
-)
-def test_wrong_contexts(context, error, match):
-    with refused(match, error):
-        build(context=context)
+NO_CONTEXTS = [
+    (None, TypeError, "context must not be None"),
+    (X[:, 0], ValueError, r"2-d .* got shape \(12,\). Reshape one feature with x"),
+    (X[..., None], ValueError, r"2-d .* got shape \(12, 2, 1\)"),
+    (X.astype(str), TypeError, "real numbers, got dtype <U.*ColumnTransformer"),
+    (X.astype(object), TypeError, "real numbers, got dtype object"),
+    (X.astype(complex), TypeError, "real numbers, got dtype complex"),
+    (sparse.csr_matrix(X * 1j), TypeError, "context must hold numbers, got comp"),
+    ({"x": X[:, 0]}, ValueError, "context must be 2-d"),
+]
 
 
 @pytest.mark.parametrize("dtype", [str, object, int, float, complex])
@@ -665,22 +622,15 @@ def test_offers_that_are_not_boolean_and_wrong_times(dtype):
         build(timestamp=wrong)
 
 
-@pytest.mark.parametrize(
-    ("policy", "error", "match"),
-    [
-        (PI.astype(str), TypeError, "policy must hold numbers, got dtype <U"),
-        (PI.astype(object), TypeError, "policy must hold numbers, got dtype object"),
-        (PI.astype(complex), TypeError, "policy must hold real numbers, got complex"),
-        (PI[..., None], ValueError, r"array of shape \(12, 3\), got \(12, 3, 1\)"),
-        (PI[:, :1], ValueError, r"\(12, 1\), but the logs have 12 rounds and 3 act"),
-        (np.array(0.5), ValueError, r"array of shape \(12, 3\), got \(\)"),
-        ([[0.5, 0.5, 0.0], [1.0, 0.0]] * 6, ValueError, "policy is no rectangular ar"),
-    ],
-    ids=["texts", "objects", "complex", "3-d", "one column", "0-d", "uneven"],
-)
-def test_wrong_arrays_for_a_policy(policy, error, match):
-    with refused(match, error):
-        FITTED.evaluate(policy)
+NO_ARRAYS = [
+    (PI.astype(str), TypeError, "policy must hold numbers, got dtype <U"),
+    (PI.astype(object), TypeError, "policy must hold numbers, got dtype object"),
+    (PI.astype(complex), TypeError, "policy must hold real numbers, got complex"),
+    (PI[..., None], ValueError, r"array of shape \(12, 3\), got \(12, 3, 1\)"),
+    (PI[:, :1], ValueError, r"\(12, 1\), but the logs have 12 rounds and 3 act"),
+    (np.array(0.5), ValueError, r"array of shape \(12, 3\), got \(\)"),
+    ([[0.5, 0.5, 0.0], [1.0, 0.0]] * 6, ValueError, "policy is no rectangular ar"),
+]
 
 
 ONES = np.ones(N)
@@ -760,17 +710,28 @@ def test_actions_rewards_and_offers_of_other_logs():
             one.predict_proba(LOGS, np.ones((len(LOGS), LOGS.n_actions), bool))
 
 
-@pytest.mark.parametrize(
-    ("evaluators", "error", "match"),
-    [
-        ("IPSS", ValueError, "'IPSS' is unknown; there are IPS, SNIPS"),
-        ([ope.IPS(), ope.IPS(cmax=2.0)], ValueError, "two evaluators are called 'IPS'"),
-        ([ope.IPS], TypeError, "got the class IPS; make an instance"),
-        ([3], TypeError, "names or evaluators, got int"),
-        ([ope.IPS(cmax=-1)], ValueError, r"'cmax' parameter of IPS must be a float in"),
-    ],
-    ids=str,
-)
-def test_wrong_evaluators(evaluators, error, match):
-    with refused(match, error):
-        ope.evaluate(PI, LOGS, evaluators=evaluators)
+NO_EVALUATORS = [
+    ("IPSS", ValueError, "'IPSS' is unknown; there are IPS, SNIPS"),
+    ([ope.IPS(), ope.IPS(cmax=2.0)], ValueError, "two evaluators are called 'IPS'"),
+    ([ope.IPS], TypeError, "got the class IPS; make an instance"),
+    ([3], TypeError, "names or evaluators, got int"),
+    ([ope.IPS(cmax=-1)], ValueError, r"'cmax' parameter of IPS must be a float in"),
+]
+
+
+WRONG = {
+    "policy": (FITTED.evaluate, [*NO_POLICIES, *NO_ARRAYS]),
+    "reward_model": (lambda one: ope.DoublyRobust().fit(LOGS, one), NO_MODELS),
+    "cv": (lambda one: ope.DoublyRobust(cv=one).fit(LOGS), NO_FOLDS),
+    "actions": (lambda one: build(actions=one), NO_ACTIONS),
+    "context": (lambda one: build(context=one), NO_CONTEXTS),
+    "evaluators": (lambda one: ope.evaluate(PI, LOGS, evaluators=one), NO_EVALUATORS),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments(name):
+    call, rows = WRONG[name]
+    for value, *error, match in rows:
+        with refused(match, *error):
+            call(value)

@@ -82,20 +82,8 @@ def both(estimator):
     return [estimator, fitted(estimator)]
 
 
-ESTIMATORS = [
-    *test_common.DEFAULTS,
-    *test_common.POLICIES,
-    *test_common.ADAPTIVE_POLICIES,
-    *test_common.BATCH_POLICIES,
-    *test_common.LEARNED_POLICIES,
-    *test_common.SLATE_POLICIES,
-    *test_common.SLATE_LEARNERS,
-    *test_common.LOG_TRANSFORMERS,
-    ope.ActionRewardModel(Ridge()),
-    AdditiveSlateModel(Ridge()),
-    ope.AttentionDecay(),
-    ReorderingPolicy(),
-]
+ESTIMATORS = [*test_common.UNDER_SCIKIT_LEARNS_CONTRACT, AdditiveSlateModel(Ridge())]
+ESTIMATORS += [ope.AttentionDecay(), ReorderingPolicy()]
 
 
 def of_evaluator(evaluator):

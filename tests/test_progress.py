@@ -287,10 +287,7 @@ def test_policies_of_users_tell_too(recorder):
         (ope.ActionRewardModel(Ridge()), ["model of an action"] * 3),
         (ope.ActionRewardModel(Ridge(), encoding="one_hot"), []),
         (ope.RewardModelPolicy(Ridge()), ["fit", *["model of an action"] * 3]),
-        (
-            ope.MixturePolicy([POLICY, ope.ConstantPolicy(0)], [0.5, 0.5]),
-            ["fit", "fit"],
-        ),
+        (ope.MixturePolicy([POLICY, POLICY], [0.5, 0.5]), ["fit", "fit"]),
     ],
 )
 def test_steps(recorder, estimator, names):
@@ -311,12 +308,8 @@ def test_every_iteration_is_a_step(recorder):
 @pytest.mark.parametrize(
     "policy",
     [
-        *(
-            ope.UniformPolicy(),
-            ope.ClassifierPolicy(),
-            ope.IPSPolicy(),
-            ope.SoftmaxPolicy(),
-        ),
+        *(ope.UniformPolicy(), ope.ClassifierPolicy(), ope.IPSPolicy()),
+        ope.SoftmaxPolicy(),
         ope.RewardModelPolicy(Ridge()),
         make_pipeline(ope.PropensityEstimator(cv=2), ope.ClassifierPolicy()),
     ],

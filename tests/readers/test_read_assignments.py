@@ -226,15 +226,8 @@ def test_eppo(tmp_path, orders, kind):
         source = tmp_path / "events.csv"
         frame.to_csv(source, index=False)
     names = ["subjectAttributes.browser", "subjectAttributes.device.kind"]
-    logs = read_eppo(
-        source,
-        orders,
-        experiment="button",
-        weights={"control": 0.6, "treatment": 0.4},
-        reward="value",
-        outcome_user="user_id",
-        context=names,
-    )
+    words = COMMON | {"weights": {"control": 0.6, "treatment": 0.4}}
+    logs = read_eppo(source, orders, **words, outcome_user="user_id", context=names)
     check_button(logs)
     assert_array_equal(logs.actions, ["control", "treatment"])
     browsers = ["firefox", "chrome", "chrome", "opera"]

@@ -151,11 +151,7 @@ def test_columns_of_features(write):
         (CB + "| a\n3 | b\n", 2),
         (ADF + "\n| a\n| b\n", 1),
         (FILES["json"] + '{"_multi": [{}, {}]}\n', 1),
-        (
-            FILES["dsjson"]
-            + lines([{"EventId": "x"}, DSJSON[0] | {"_skipLearn": True}]),
-            2,
-        ),
+        (lines([*DSJSON, {"EventId": "x"}, DSJSON[0] | {"_skipLearn": True}]), 2),
     ],
 )
 def test_unlabelled_events_are_counted(write, text, n_skipped):
