@@ -48,15 +48,10 @@ RNG = np.random.RandomState(0)
 N = 120
 ACTION = RNG.randint(2, size=N)
 X = RNG.normal(size=(N, 2))
-LOGS = BanditLogs(
-    X,
-    ACTION,
-    (RNG.uniform(size=N) < 0.3 + 0.3 * ACTION).astype(float),
-    np.full(N, 0.5),
-    logger=np.arange(N) % 2,
-    logger_proba=np.full((N, 2), 0.5),
-    group=np.arange(N) // 2,
-).with_columns(q=np.full((N, 2), 0.4))
+REWARD = (RNG.uniform(size=N) < 0.3 + 0.3 * ACTION).astype(float)
+LOGGERS = {"logger": np.arange(N) % 2, "logger_proba": np.full((N, 2), 0.5)}
+LOGS = BanditLogs(X, ACTION, REWARD, 0.5, **LOGGERS, group=np.arange(N) // 2)
+LOGS = LOGS.with_columns(q=np.full((N, 2), 0.4))
 SLATE = np.array([RNG.permutation(3)[:2] for _ in range(N)])
 SLOT_REWARD = (RNG.uniform(size=(N, 2)) < 0.4).astype(float)
 SLATES = SlateLogs(
@@ -102,13 +97,9 @@ def with_own_model(evaluator):
 
 
 def y_of(logs):
-    return [
-        logs.reward,
-        logs.reward.tolist(),
-        tuple(logs.reward),
-        np.array(["a", "b"])[ACTION],
-        np.array(["a", "b"], dtype=object)[ACTION].tolist(),
-    ]
+    labels = np.array(["a", "b"])[ACTION]
+    found = [logs.reward, logs.reward.tolist(), tuple(logs.reward), labels]
+    return [*found, labels.astype(object).tolist()]
 
 
 @pytest.mark.few_cases(6)
@@ -264,14 +255,9 @@ def test_cross_validation_of_slate_policies_with_y(policy):
 
 
 def test_halving_and_learning_curves_with_the_actions_as_y():
-    search = HalvingGridSearchCV(
-        ClassifierPolicy(LogisticRegression()),
-        {"epsilon": [0.1, 0.5, 1.0]},
-        scoring=PolicyScorer(IPS()),
-        cv=2,
-        random_state=0,
-        error_score="raise",
-    ).fit(LOGS, LOGS.action)
+    policy, grid = ClassifierPolicy(LogisticRegression()), {"epsilon": [0.1, 0.5, 1.0]}
+    how = {"scoring": PolicyScorer(IPS()), **BY_CLASS, "cv": 2, "random_state": 0}
+    search = HalvingGridSearchCV(policy, grid, **how).fit(LOGS, LOGS.action)
     assert search.n_iterations_ >= 2
     assert isinstance(search.best_estimator_, ClassifierPolicy)
     how = {"scoring": EvaluatorScorer(UniformPolicy()), **BY_CLASS}
