@@ -166,7 +166,7 @@ def test_fields_that_are_not_finite(bad):
             build(**{name: put(CODES, 3, bad)})
 
 
-def test_missing_labels_and_masked_values():
+def test_labels_masked_values_and_propensities_of_loggers():
     for name in ("action", "group", "logger"):
         with refused(rf"{name} has a missing label \(None\) at row"):
             build(**{name: put(LABELS[CODES], 3, None)})
@@ -177,6 +177,16 @@ def test_missing_labels_and_masked_values():
     with refused("reward is masked at row 4: drop these rows"):
         build(reward=masked)
     assert build(reward=np.ma.masked_array(FIELDS["reward"])).reward[4] == 1
+    for value in (-0.1, 1.1):
+        with refused(f"got {value} at row 3, logger 'old'"):
+            build(logger_proba=put(FIELDS["logger_proba"], (3, 1), value))
+    zero = put(FIELDS["logger_proba"], (2, 1), 0.0)
+    with refused("logger_proba is 0 at row 2"):
+        build(logger_proba=zero, propensity=None)
+    with refused(r"0\.5 at row 0 contradicts logging_proba.*0\.2"):
+        build(logging_proba=MU[:, ::-1])
+    with refused("at row 0 contradicts logger_proba"):
+        build(logger_proba=0.5 * FIELDS["logger_proba"])
 
 
 @pytest.mark.parametrize("bad", BAD_NUMBERS, ids=str)
@@ -266,19 +276,6 @@ def test_propensities_out_of_range(value, match):
         build(propensity=put(FIELDS["propensity"], 3, value))
     if value > 0:
         assert build(propensity=np.full(N, 1 + 1e-12)).propensity.max() > 1
-
-
-def test_propensities_of_loggers_and_of_all_actions():
-    for value in (-0.1, 1.1):
-        with refused(f"got {value} at row 3, logger 'old'"):
-            build(logger_proba=put(FIELDS["logger_proba"], (3, 1), value))
-    zero = put(FIELDS["logger_proba"], (2, 1), 0.0)
-    with refused("logger_proba is 0 at row 2"):
-        build(logger_proba=zero, propensity=None)
-    with refused(r"0\.5 at row 0 contradicts logging_proba.*0\.2"):
-        build(logging_proba=MU[:, ::-1])
-    with refused("at row 0 contradicts logger_proba"):
-        build(logger_proba=0.5 * FIELDS["logger_proba"])
 
 
 @pytest.mark.parametrize(
@@ -390,7 +387,7 @@ NO_POLICIES = [
 ]
 
 
-def test_logs_and_lists_as_policy_and_columns_that_are_missing():
+def test_arguments_and_features_of_something_else():
     with refused(r"scoring=EvaluatorScorer\(policy\)", TypeError):
         FITTED.score(LOGS)
     with refused(r"call is evaluate\(policies, logs\)", TypeError):
@@ -401,9 +398,6 @@ def test_logs_and_lists_as_policy_and_columns_that_are_missing():
         ope.IPS().fit(LOGS.with_columns(mu=MU)).evaluate("pi")
     with refused(r"'q' is not a column .* \[\].*with_columns"):
         ope.DoublyRobust(reward_model="q").fit(LOGS)
-
-
-def test_features_that_differ():
     wide = np.column_stack([X, X])
     policy = ope.ClassifierPolicy().fit(wide, LABELS[CODES])
     with refused("fitted on 4 features, the logs have 2"):
@@ -503,7 +497,7 @@ def test_constant_and_one_class_folds():
             assert 0 <= result.value <= 1
 
 
-def test_an_action_that_a_training_fold_lacks():
+def test_folds_that_lack_actions_rounds_or_groups():
     once = np.where(CODES == 2, 0, CODES)
     once[[5, 7]] = 0, 2
     logs = build(action=LABELS[once])
@@ -511,6 +505,16 @@ def test_an_action_that_a_training_fold_lacks():
     with pytest.warns(ModelErrorWarning, match=match) as found:
         ope.DirectMethod(reward_model=Ridge(), cv=3).fit(logs)
     assert found[0].message.value == 1
+    with refused(r"at least two groups .* got 1 groups"):
+        ope.DoublyRobust().fit(build(group=np.zeros(N)))
+    with refused(r"at least two rounds .* got 1 rounds"):
+        ope.DoublyRobust().fit(LOGS[:1])
+    result = ope.DoublyRobust(cv=TimeSeriesSplit(2)).fit(LOGS).evaluate(PI)
+    assert result.diagnostics["uncovered_rounds"] == 4  # counted, not silent
+    model = KNeighborsRegressor(n_neighbors=5)
+    with refused("n_neighbors") as info:
+        ope.DoublyRobust(reward_model=model, cv=2).fit(LOGS).evaluate(PI)
+    assert "encoding='one_hot'" in info.value.__notes__[0]
 
 
 NO_FOLDS = [
@@ -524,19 +528,6 @@ NO_FOLDS = [
     ([1, 2], r"pairs \(train, test\), got 1"),
     (KFold(20), "n_splits=20 greater than the number of samples"),
 ]
-
-
-def test_too_few_rounds_or_groups():
-    with refused(r"at least two groups .* got 1 groups"):
-        ope.DoublyRobust().fit(build(group=np.zeros(N)))
-    with refused(r"at least two rounds .* got 1 rounds"):
-        ope.DoublyRobust().fit(LOGS[:1])
-    result = ope.DoublyRobust(cv=TimeSeriesSplit(2)).fit(LOGS).evaluate(PI)
-    assert result.diagnostics["uncovered_rounds"] == 4  # counted, not silent
-    model = KNeighborsRegressor(n_neighbors=5)
-    with refused("n_neighbors") as info:
-        ope.DoublyRobust(reward_model=model, cv=2).fit(LOGS).evaluate(PI)
-    assert "encoding='one_hot'" in info.value.__notes__[0]
 
 
 # -- kinds and dimensions -------------------------------------------------------------

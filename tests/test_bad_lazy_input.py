@@ -157,21 +157,23 @@ def test_the_first_table_of_a_recorded_probability_has_no_model(tmp_path, memory
         ope.evaluate("pi", logs, reward_model=0.3)
 
 
-def test_what_only_rounds_in_memory_have(tmp_path):
+def test_calls_and_attributes_of_something_else(tmp_path):
     logs = ope.scan_logs(write(tmp_path), **ROLES)
     in_memory = r"no 'n_groups'.*not in memory\. describe"
     with pytest.raises(AttributeError, match=in_memory):
         logs.n_groups  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'bogus'"):
         logs.bogus  # noqa: B018
-
     for model in (None, 0.3):  # a number is no way out
+        learns = {"AdaptiveDR": ope.AdaptiveDR(reward_model=model)}
         with pytest.raises(ValueError, match=r"into memory.* ConfidenceSequence"):
-            ope.evaluate(
-                ope.UniformPolicy(),
-                logs,
-                evaluators=[ope.AdaptiveDR(reward_model=model)],
-            )
+            ope.evaluate(ope.UniformPolicy(), logs, evaluators=learns)
+    with pytest.raises(TypeError, match=r"got str.*files become logs by scan_logs"):
+        ope.evaluate("pi", str(tmp_path))
+    with pytest.raises(TypeError, match="by must be the name of a column or a list"):
+        ope.summarize("pi", logs, by=3)
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .* Make it first"):
+        ope.summarize("pi", logs).save(tmp_path / "none" / "total.npz")
 
 
 def test_policies_and_models_of_features_that_are_not_named(tmp_path):
@@ -208,16 +210,6 @@ def test_frames_name_the_way_at_once(tmp_path):
         ope.DoublyRobust(reward_model=Ridge()).fit(logs)
     with pytest.raises(TypeError, match=r"^DRns takes rounds in the order of time"):
         ope.evaluate("pi", logs, evaluators=["DRns"])
-
-
-def test_calls_with_something_else(tmp_path):
-    logs = ope.scan_logs(write(tmp_path), **ROLES)
-    with pytest.raises(TypeError, match=r"got str.*files become logs by scan_logs"):
-        ope.evaluate("pi", str(tmp_path))
-    with pytest.raises(TypeError, match="by must be the name of a column or a list"):
-        ope.summarize("pi", logs, by=3)
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .* Make it first"):
-        ope.summarize("pi", logs).save(tmp_path / "none" / "total.npz")
 
 
 LINE = "1,1,0.5,0.9\n0,0,0.5,0.1\n"

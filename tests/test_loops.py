@@ -79,6 +79,11 @@ def test_ratio_estimators_on_d8():
     value, error = loops.sndr(*as_lists(d8()))
     assert_allclose(value, 0.792648083624, atol=6e-13)
     assert_allclose(error, 0.146031, atol=6e-7)
+    # the linearised variance of a ratio is its asymptotic n * variance
+    probability, logs = enumerate_logs(W1, 1)
+    w = logs.pi[:, 0][np.arange(12), logs.action[:, 0]] / logs.propensity[:, 0]
+    influence = w * (logs.reward[:, 0] - W1.value)
+    assert_allclose(probability @ influence**2, 0.595064, atol=6e-7)
 
 
 def test_exact_bias_of_snips_and_errors_of_means():
@@ -94,14 +99,6 @@ def test_exact_bias_of_snips_and_errors_of_means():
 
         mean, variance = exact_moments(W1, 2, both)
         assert_allclose(mean[1], variance[0], rtol=1e-12)
-
-
-def test_linearised_round_values_are_exact_to_first_order():
-    # the linearised variance of a ratio is its asymptotic n * variance
-    probability, logs = enumerate_logs(W1, 1)
-    w = logs.pi[:, 0][np.arange(12), logs.action[:, 0]] / logs.propensity[:, 0]
-    influence = w * (logs.reward[:, 0] - W1.value)
-    assert_allclose(probability @ influence**2, 0.595064, atol=6e-7)
 
 
 @pytest.mark.parametrize("name", [*TABLE, "SNIPS", "SNDR"])
@@ -120,7 +117,7 @@ def test_integer_sample_weights_equal_duplication(name):
     assert_allclose(ones, loop(*as_lists(log), **params), rtol=1e-13)
 
 
-def test_limits():
+def test_limits_and_weights_of_mrdr():
     log = as_lists(d8())
     dm, dr = loops.direct_method(*log), loops.doubly_robust(*log)
     assert_allclose(loops.dros(*log, lam=math.inf), dr, rtol=1e-14)
@@ -136,9 +133,6 @@ def test_limits():
     assert_allclose(
         loops.log_smoothing(*log), loops.log_smoothing(*log, lam=8**-0.5), rtol=1e-14
     )
-
-
-def test_weights_of_mrdr_on_d8():
     pi, a, _, p, _ = as_lists(d8())
     expected = [0.2, 0.7778, 16, 0.2, 0.1111, 0.1111, 12, 6]
     assert_allclose(loops.mrdr_weights(pi, a, p), expected, atol=6e-5)

@@ -422,7 +422,9 @@ def test_actions_set_the_order_of_the_columns(log, values, fails):
     assert wider["IPS"]["value"] < plain["IPS"]["value"] * 2
 
 
-def test_loggers_timestamps_groups_and_weights(log, run, world, frame, values):
+def test_loggers_timestamps_groups_weights_and_names_with_commas(
+    log, run, world, frame, values, tmp_path
+):
     words = ("evaluate", log, *COLUMNS, *UNIFORM, "--logger", "city")
     text = run(*words).splitlines()
     assert sum(line.startswith("logger ") for line in text) == 3
@@ -433,9 +435,6 @@ def test_loggers_timestamps_groups_and_weights(log, run, world, frame, values):
     heavy = logs.replace(sample_weight=frame["w"], group=frame["user"])
     for name, value in evaluated(pi, heavy).items():
         assert found[name]["value"] == pytest.approx(value.value, rel=1e-9)
-
-
-def test_names_with_commas_are_quoted(tmp_path, values):
     path = tmp_path / "log.csv"
     path.write_text('"what, exactly",r,"a, b"\n0,1,0.5\n1,0,0.5\n0,1,0.5\n1,1,0.5\n')
     found = values(

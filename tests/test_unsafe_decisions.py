@@ -116,12 +116,18 @@ def test_a_hole_stops_every_decision_alike(sign):
         assert "logging_proba" in reason.text
 
 
-def test_the_missing_weight_is_that_of_either_policy():
+def test_the_missing_weight_is_that_of_either_policy_unless_shares_are_known():
     logs, policy, _ = hole()
     stay = np.eye(4)[(logs.context[:, 0] > 0).astype(int)]
     found = compare_policies({"new": stay, "old": policy}, logs, baseline="old")
     assert seems_better(found)
     assert found.decision == "undecided"
+    n = 300
+    action = (np.arange(n) % 10 < 6).astype(int)  # by chance less than expected
+    logs = BanditLogs(np.zeros((n, 1)), action, 1.0 - action, np.full(n, 0.5))
+    found = compare_policies({"new": ConstantPolicy(0)}, logs)
+    assert found["new"].diagnostics["mean_weight_z"] < -2
+    assert found.decision == "deploy"
 
 
 @pytest.mark.parametrize("evaluator", ["DRns", "RejectionSampling", "SNIPS"])
@@ -179,16 +185,12 @@ def test_files_and_merged_days_say_the_same(tmp_path):
     assert "missing_weight" in [one.name for one in gain.verdict.alarms]
 
 
+REQUIREMENTS = {"policy.gain.upper < 0": False, "policy.upper < logger": False}
+REQUIREMENTS |= {"policy.verdict >= caution": True, "policy.lower > 0": True}
+
+
 @pytest.mark.frames
-@pytest.mark.parametrize(
-    ("requirement", "holds"),
-    [
-        ("policy.gain.upper < 0", False),
-        ("policy.upper < logger", False),
-        ("policy.verdict >= caution", True),
-        ("policy.lower > 0", True),
-    ],
-)
+@pytest.mark.parametrize(("requirement", "holds"), REQUIREMENTS.items())
 def test_the_gate_shares_the_rule(tmp_path, capsys, requirement, holds):
     pd = pytest.importorskip("pandas")
     logs, policy, _ = hole(reward_range=(0, 1))
@@ -225,16 +227,6 @@ def test_the_gate_of_two_policies_shares_the_rule(tmp_path, capsys):
     assert main(words) == 1
     assert "missing_weight" in capsys.readouterr().out
     assert main([*words, "--accept", "missing_weight"]) == 0
-
-
-def test_a_logger_of_known_shares_lacks_nothing():
-    """Propensities that belong to the actions tell the whole distribution."""
-    n = 300
-    action = (np.arange(n) % 10 < 6).astype(int)  # by chance less than expected
-    logs = BanditLogs(np.zeros((n, 1)), action, 1.0 - action, np.full(n, 0.5))
-    found = compare_policies({"new": ConstantPolicy(0)}, logs)
-    assert found["new"].diagnostics["mean_weight_z"] < -2
-    assert found.decision == "deploy"
 
 
 # -- estimated propensities ------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_every_evaluator_refuses_what_predicts_nothing(evaluator, bad):
         clone(evaluator).fit(logs_for(evaluator), bad)
 
 
-def test_models_are_taken_by_evaluators_that_do_not_use_them():
+def test_models_are_no_y():
     for model in (Ridge(), 0.5, "q", np.full((N, 2), 0.4), ActionRewardModel(Ridge())):
         IPS().fit(LOGS, model)
     for model in (Ridge(), 0.5, AdditiveSlateModel()):
@@ -131,9 +131,6 @@ def test_models_are_taken_by_evaluators_that_do_not_use_them():
         IPS().fit(LOGS, StandardScaler())
     with pytest.raises(TypeError, match="number or None, got str"):
         SlateIPS().fit(SLATES, "q")
-
-
-def test_a_table_of_predictions_is_a_model_also_of_one_action():
     logs = BanditLogs(X[:4], ["a"] * 4, [0.0, 1.0, 1.0, 0.0], np.ones(4))
     q = np.array([[0.2], [0.4], [0.6], [0.8]])
     assert repr(DoublyRobust().fit(logs, q).reward_model_) == "array of shape (4, 1)"

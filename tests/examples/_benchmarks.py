@@ -79,15 +79,9 @@ class Busy:
 
 
 BUSY = {"Interval": Busy, "Estimator": Busy}
-VW = modules(
-    estimators={},
-    estimators__bandits={},
-    estimators__bandits__clopper_pearson=BUSY,
-    estimators__bandits__cressieread=BUSY,
-    estimators__bandits__cs=BUSY,
-    estimators__bandits__gaussian=BUSY,
-    estimators__bandits__mle=BUSY,
-)
+MADE_BUSY = ("clopper_pearson", "cressieread", "cs", "gaussian", "mle")
+MADE_BUSY = {f"estimators__bandits__{name}": BUSY for name in MADE_BUSY}
+VW = modules(estimators={}, estimators__bandits={}, **MADE_BUSY)
 confidence_intervals = ValueTable.confidence_intervals
 
 
@@ -182,6 +176,7 @@ class MAB:
 
 
 UCB1 = SimpleNamespace(UCB1=lambda alpha: None)
+OF_MABWISER = {"MAB": MAB, "LearningPolicy": UCB1}
 
 
 # -- searches, slates and others ------------------------------------------------------
@@ -230,8 +225,7 @@ ROWS = {
     ),
     "bench_drns": row(
         {"DRns.evaluate": lambda self, policy: SimpleNamespace(value=0.0, accepted=())},
-        ratio(1e12),
-        ratio(0.0),
+        *(ratio(1e12), ratio(0.0)),
         {"example:peak_mib": lambda _: 1e6},
         args="--n-rounds 2000 --peer-rounds 1000 --repeats 1 --share 1e-3",
     ),
@@ -250,9 +244,7 @@ ROWS = {
         args="--n-rounds 500 9000 --n-actions 3 --many 1000 50000",
     ),
     "bench_multi_logger": row(
-        says(0.0),
-        ratio(1e12),
-        ratio(0.0),
+        *(says(0.0), ratio(1e12), ratio(0.0)),
         args="--n-rounds 1000 --repeats 1 --settled 1 --share 1e-6",
         modules=modules(obp={}, obp__ope={"estimators_multi": OBP_LOGGERS}),
     ),
@@ -269,9 +261,7 @@ ROWS = {
     "bench_replay": row(
         {"example:alternate": lambda calls, n_repeats: {name: [1.0] for name in calls}},
         args="--n-rounds 2000 --repeats 1 --settled 1000",
-        modules=modules(
-            mabwiser={}, mabwiser__mab={"MAB": MAB, "LearningPolicy": UCB1}
-        ),
+        modules=modules(mabwiser={}, mabwiser__mab=OF_MABWISER),
     ),
     "bench_scavenging": row(
         ratio(1000.0),
@@ -293,9 +283,7 @@ ROWS = {
         args="--n-rounds 500 --n-actions 3 5 --most 1e9",
     ),
     "bench_static": row(
-        says(0.0),
-        ratio(1e12),
-        ratio(0.0),
+        *(says(0.0), ratio(1e12), ratio(0.0)),
         {"example:peak_mib": lambda _: 100.0},
         args="--n-rounds 2000 --repeats 1 --settled 1 --share 1e-6",
         modules=modules(obp={}, obp__ope=OBP_OPE),

@@ -100,27 +100,13 @@ def sequential_entries(world):
     return entries
 
 
-def scavenging_entries(world):
-    """Scavenging of actions, with and without strata."""
+def scavenging_entries(world, word="strata", kinds=(None, "half")):
+    """Scavenging of actions, with and without strata, and of loggers."""
     entries = {}
-    for ratio in (False, True):
-        for strata in (None, "half"):
-            name = f"ExplorationScavenging ratio={ratio} strata={strata}"
-            entries[name] = ope.ExplorationScavenging(
-                self_normalized=ratio, strata=strata
-            )
-    return {name: (entry, world.policies) for name, entry in entries.items()}
-
-
-def lottery_entries(world):
-    """Scavenging of loggers, and of actions of a mixture of loggers."""
-    entries = {}
-    for ratio in (False, True):
-        for match in ("logger", "action"):
-            name = f"ExplorationScavenging ratio={ratio} match={match}"
-            entries[name] = ope.ExplorationScavenging(
-                self_normalized=ratio, match=match
-            )
+    for ratio, kind in product((False, True), kinds):
+        how = {"self_normalized": ratio, word: kind}
+        name = f"ExplorationScavenging ratio={ratio} {word}={kind}"
+        entries[name] = ope.ExplorationScavenging(**how)
     return {name: (entry, world.policies) for name, entry in entries.items()}
 
 
@@ -183,6 +169,6 @@ FAMILIES = {
     "multi_logger": multi_logger_entries,
     "sequential": sequential_entries,
     "scavenging": scavenging_entries,
-    "lottery": lottery_entries,
+    "lottery": partial(scavenging_entries, word="match", kinds=("logger", "action")),
     "slate": slate_entries,
 }

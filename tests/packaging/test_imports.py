@@ -107,14 +107,11 @@ def test_private_names_of_scikit_learn_are_imported_in_one_module():
             assert outside or not private, f"{path}:{node.lineno} {name}"
 
 
-def test_imports_are_absolute():
+def test_imports_are_absolute_and_of_heavy_packages_inside_functions():
     for path in MODULES:
         for node, _, _ in imports_of(path):
             level = getattr(node, "level", 0)
             assert level == 0, f"{path}:{node.lineno} is a relative import"
-
-
-def test_optional_and_heavy_packages_are_imported_inside_functions():
     for path in MODULES:
         for node, name, top in imports_of(path):
             if top:

@@ -85,16 +85,13 @@ def test_oldest_frames_and_figures_are_the_lower_bounds():
     assert "-r .ci/oldest-frames.txt" in text_of(".ci/run")
 
 
-def test_an_optional_package_has_one_lower_bound():
+def test_dependencies_are_the_four_and_have_one_lower_bound():
     extras = pyproject()["project"]["optional-dependencies"]
     bounds = {}
     for requirement in {one for extra in extras.values() for one in extra}:
         name, bound = re.fullmatch(r"([\w-]+)(?:\[.*\])?>=(.+)", requirement).groups()
         bounds.setdefault(name, set()).add(bound)
     assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
-
-
-def test_core_dependencies_are_the_four():
     names = [
         re.match(r"[\w-]+", one)[0] for one in pyproject()["project"]["dependencies"]
     ]

@@ -265,7 +265,7 @@ def lazy_of(logs, folder):
     return scan_logs(folder, **roles)
 
 
-def test_lazy_logs_are_compared_with_the_model_and_the_folds_of_the_table(tmp_path):
+def test_lazy_logs_are_compared_and_audited(tmp_path):
     x = np.random.RandomState(0).normal(size=(300, 1))
     action, reward = np.arange(300) % 3, (x[:, 0] > 0) * 1.0
     logs = BanditLogs(x, action, reward, np.full(300, 1 / 3))
@@ -275,9 +275,6 @@ def test_lazy_logs_are_compared_with_the_model_and_the_folds_of_the_table(tmp_pa
     assert float(found) == pytest.approx(float(table["DoublyRobust"]), rel=1e-12)
     other = evaluate(UniformPolicy(), lazy, reward_model=Ridge())["DoublyRobust"]
     assert float(found) != pytest.approx(float(other), rel=1e-6)
-
-
-def test_lazy_logs_are_audited_for_several_policies(tmp_path):
     lazy = lazy_of(make_bandit_logs(300, random_state=0), tmp_path)
     policies, model = {"one": ConstantPolicy(1), 2: UniformPolicy()}, Ridge()
     found = audit(policies, lazy, reward_model=model)

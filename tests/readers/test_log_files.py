@@ -214,21 +214,16 @@ def test_columns_that_mean_nothing(path, refused, words, message):
     assert message in refused(path, *words)
 
 
-@pytest.mark.parametrize(
-    ("items", "listed", "actions"),
-    [
-        ("ab", "b,a,c", ["b", "a", "c"]),
-        ("12", "2,1,3", [2, 1, 3]),
-        ("12", "2,1,x", ["2", "1", "x"]),
-        (("1", "x"), "1,x", ["1", "x"]),
-    ],
-)
-def test_listed_actions_are_of_the_kind_of_the_logged_ones(
-    write, audited, items, listed, actions
-):
-    path = write("log.csv", "item,click\n" + "".join(f"{item},1\n" for item in items))
-    found = audited(path, *ITEM, "--actions", listed)
-    assert found["facts"]["actions"]["action"] == actions
+def test_listed_actions_are_of_the_kind_of_the_logged_ones(write, audited):
+    for items, actions in (
+        ("ab", ["b", "a", "c"]),
+        ("12", [2, 1, 3]),
+        ("12", ["2", "1", "x"]),
+        ("1x", ["1", "x"]),
+    ):
+        path = write("log.csv", "item,click\n" + "".join(f"{one},1\n" for one in items))
+        found = audited(path, *ITEM, "--actions", ",".join(map(str, actions)))
+        assert found["facts"]["actions"]["action"] == actions
 
 
 @pytest.mark.frames

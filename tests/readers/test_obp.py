@@ -65,7 +65,7 @@ def check_same(found, given):
             assert_array_equal(found[key], value, err_msg=key)
 
 
-def test_fields():
+def test_fields_and_probabilities_at_the_position():
     given = feedback()
     logs = from_obp(given)
     assert isinstance(logs, BanditLogs)
@@ -77,6 +77,21 @@ def test_fields():
     assert_array_equal(logs.action_context, np.eye(3))
     assert_array_equal(logs.columns["expected_reward"], given["expected_reward"])
     assert sorted(logs.columns) == ["expected_reward"]
+    given = feedback(len_list=3)
+    logs = from_obp(given)
+    rows = np.arange(20)
+    expected = given["pi_b"][rows, :, given["position"]]
+    assert_array_equal(logs.logging_proba, expected)
+    assert_array_equal(logs.columns["position"], given["position"])
+    # known at the position of the round alone, it is left out
+    without = BanditLogs(
+        logs.context,
+        logs.action,
+        logs.reward,
+        actions=logs.actions,
+        logging_proba=expected,
+    ).with_columns(position=given["position"])
+    assert "pi_b" not in to_obp(without)
 
 
 @pytest.mark.parametrize("len_list", [1, 3])
@@ -110,24 +125,6 @@ def test_there_and_back_again():
     assert found["n_actions"] == 2
     logs = BanditLogs(sparse.eye(3, format="csr"), [0, 1, 0], [1, 0, 1])
     assert_array_equal(to_obp(logs)["context"], np.eye(3))
-
-
-def test_probabilities_at_the_position():
-    given = feedback(len_list=3)
-    logs = from_obp(given)
-    rows = np.arange(20)
-    expected = given["pi_b"][rows, :, given["position"]]
-    assert_array_equal(logs.logging_proba, expected)
-    assert_array_equal(logs.columns["position"], given["position"])
-    # known at the position of the round alone, it is left out
-    without = BanditLogs(
-        logs.context,
-        logs.action,
-        logs.reward,
-        actions=logs.actions,
-        logging_proba=expected,
-    ).with_columns(position=given["position"])
-    assert "pi_b" not in to_obp(without)
 
 
 def test_the_value_of_obp():

@@ -48,15 +48,9 @@ def columns_of(logs):
 
 
 def test_a_trace(tmp_path):
-    logs = read_jsonl(
-        write(tmp_path, traces()),
-        **ROLES,
-        context=["context"],
-        timestamp="ts",
-        group="session",
-        columns={"cost": "usage.cost"},
-        reward_range=(0, 1),
-    )
+    more = {"timestamp": "ts", "group": "session", "columns": {"cost": "usage.cost"}}
+    roles = {**ROLES, **more, "context": ["context"], "reward_range": (0, 1)}
+    logs = read_jsonl(write(tmp_path, traces()), **roles)
     assert_array_equal(logs.actions, MODELS)
     assert_array_equal(logs.reward, [0.0, 1.0] * 6)
     assert_array_equal(logs.propensity, PROBA * 4)
@@ -73,12 +67,12 @@ def test_all_probabilities_from_a_list_or_an_object(tmp_path):
     rows = [row | {"by": dict(zip(MODELS, PROBA, strict=True))} for row in traces()]
     path = write(tmp_path, rows)
     roles = {"action": "model", "reward": "solved", "context": ["context.age"]}
-    listed = read_jsonl(
-        path, **roles, actions=MODELS, logging_proba=["probs.0", "probs.1", "probs.2"]
+    names, fields = (
+        {name: f"by.{name}" for name in MODELS},
+        ["probs.0", "probs.1", "probs.2"],
     )
-    named = read_jsonl(
-        path, **roles, logging_proba={name: f"by.{name}" for name in MODELS}
-    )
+    listed = read_jsonl(path, **roles, actions=MODELS, logging_proba=fields)
+    named = read_jsonl(path, **roles, logging_proba=names)
     for logs in (listed, named):
         assert_array_equal(logs.logging_proba, [PROBA] * 12)
         assert_array_equal(logs.propensity, PROBA * 4)
@@ -110,9 +104,8 @@ def test_packed_files(tmp_path, packed):
         pyarrow = pytest.importorskip("pyarrow")
         with pyarrow.CompressedOutputStream(str(path), "zstd") as file:
             file.write(plain.read_bytes())
-    left, right = (
-        read_jsonl(one, **ROLES, context=["context"]) for one in (plain, path)
-    )
+    roles = {**ROLES, "context": ["context"]}
+    left, right = (read_jsonl(one, **roles) for one in (plain, path))
     assert_array_equal(left.reward, right.reward)
     assert left.context.equals(right.context)
 
@@ -208,10 +201,10 @@ def test_roles_that_are_no_single_field(tmp_path):
 
 
 # -- lines and fields -----------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("a", 1), ("u.x", 2), ("u.l.1", 6), ("u.l.0", 5), ("k.l", 7), ("u.m.n", 8)],
-)
+INSIDE = {"a": 1, "u.x": 2, "u.l.1": 6, "u.l.0": 5, "k.l": 7, "u.m.n": 8}
+
+
+@pytest.mark.parametrize(("name", "value"), INSIDE.items())
 def test_fields_inside_objects_and_lists(tmp_path, name, value):
     event = {"a": 1, "b": 1, "u": {"x": 2, "l": [5, 6], "m.n": 8}, "k.l": 7}
     path = write(tmp_path, [event | {"r": 0}, {"a": 2, "b": 2, "r": 1}])

@@ -310,7 +310,7 @@ def test_real_logs(data_dir):
     assert (np.diff(logs.timestamp) >= np.timedelta64(0)).all()
 
 
-def test_real_logs_of_both_loggers(data_dir):
+def test_real_logs_of_both_loggers_and_slates(data_dir):
     uniform, adaptive = (
         data_dir / f"obd_{name}_men.csv.gz" for name in ("random", "bts")
     )
@@ -322,9 +322,6 @@ def test_real_logs_of_both_loggers(data_dir):
     # the category that the uniform logger never met has a column of zeros
     assert (~one.context[:, :29].any(axis=0)).sum() == 1
     assert two.context[:, :29].any(axis=0).all()
-
-
-def test_real_slates(data_dir):
     logs = read_open_bandit(data_dir / "obd_random_men.csv.gz", as_slates=True)
     assert logs.slate.shape == (10_000, 1)
     assert logs.n_candidates == 34

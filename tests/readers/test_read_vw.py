@@ -175,16 +175,13 @@ MALFORMED = [
 ]
 
 
-def test_writers_count_actions_from_one_number(write):
+def test_events_that_contradict_each_other(write):
     events = [{**DSJSON[k], "_label_Action": 1} for k in (1, 0)]
     pattern = "line 2: '_label_Action' counts from 0 here and from 1 in the events ab"
     with pytest.raises(ValueError, match=pattern):
         read_vw(write(lines(events)))
     events[1]["_label_Action"] = 2
     assert len(read_vw(write(lines(events)))) == 2
-
-
-def test_one_malformed_line_does_not_tell_the_format(write):
     text = FILES["dsjson"]
     text = text.replace('"c":', '"x":', 1) + text
     pattern = "line 1: the event has a label, but no 'c'.*format='dsjson'"
@@ -335,7 +332,7 @@ def test_outcomes_of_real_files(read_real, name, reward, propensity, action):
     assert_array_equal(logs.action, action)
 
 
-def test_real_documents(read_real):
+def test_real_documents_and_offers(read_real):
     logs, _ = read_real("rcv1_raw_cb_small_p1.vw.gz")
     counts = {
         (action, reward): int(((logs.action == action) & (logs.reward == reward)).sum())
@@ -347,9 +344,6 @@ def test_real_documents(read_real):
     # 40011 words, 499 labels and 499 bars in the file: no word is lost
     assert logs.context.sum() == 40011 - 2 * 499
     assert logs.context[0, column_of("tuesday")] == 1.0
-
-
-def test_real_lists_of_offered_actions(read_real):
     assert read_real("cb_multi_cost.dat")[0].available is None
     for name in ("cb_test_medium.ldf", "cb_test_non_binary_costs.ldf"):
         logs, _ = read_real(name)
@@ -357,7 +351,7 @@ def test_real_lists_of_offered_actions(read_real):
         assert_array_equal(logs.available[:, 2], [True, False] * 5)
 
 
-def test_real_actions_with_the_same_features_in_all_rounds(read_real):
+def test_real_features(read_real):
     logs, _ = read_real("cb_load.dat")
     articles = ["politics", "sports", "music", "food", "finance", "health", "camping"]
     expected = np.zeros((7, 256))
@@ -371,9 +365,6 @@ def test_real_actions_with_the_same_features_in_all_rounds(read_real):
     }
     assert sorted(logs.reward) == [0.0] * 72 + [1.0] * 41
     assert logs.propensity.min() == 0.015610049376943758
-
-
-def test_real_features_valued_zero(read_real):
     for name in ("cb_features_w_zero_vals.dat", "cb_features_w_zero_vals.dsjson"):
         logs, _ = read_real(name)
         assert logs.context.nnz == 0

@@ -34,7 +34,7 @@ def test_features(read, container, expected):
     assert has_features(read(json_line({**container, "_multi": MULTI})), expected)
 
 
-def test_an_event(read):
+def test_events_of_json_and_of_dsjson(read):
     # a key that comes twice counts twice
     line = '{"s": "1", "s": "2", "_multi": [{}], "_label": "0:1:0.5", "_labelIndex": 0}'
     assert has_features(read(line), [("s=1", 1.0), ("s=2", 1.0)])
@@ -45,6 +45,21 @@ def test_an_event(read):
     assert_array_equal(logs.action_context, expected)
     assert logs.timestamp is None
     assert logs.sample_weight is None
+    line = dsjson_line(
+        {"s": 2, "_multi": MULTI},
+        Timestamp="2021-02-04T16:31:29.2460000Z",
+        pdrop=0.75,
+        a=[2, 1],
+        p=[0.5, 0.5],
+        _skipLearn=False,
+        o=[{"v": {"reward": 0.0}, "EventId": "x"}],  # no feedback in place of rewards
+    )
+    logs = read(line)
+    assert (logs.action[0], logs.reward[0], logs.propensity[0]) == (1, 1.0, 0.5)
+    assert has_features(logs, [("s", 2.0)])
+    assert str(logs.timestamp[0]) == "2021-02-04T16:31:29.246000"
+    assert_array_equal(logs.sample_weight, [4.0])
+    assert_array_equal(logs.logging_proba, [[0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
@@ -94,24 +109,6 @@ def test_lines_that_are_no_decision(read):
     ):
         with pytest.warns(LogsWarning, match="skipped 1 event"):
             assert len(read(dsjson_line() + line, format="dsjson")) == 1
-
-
-def test_a_dsjson_event(read):
-    line = dsjson_line(
-        {"s": 2, "_multi": MULTI},
-        Timestamp="2021-02-04T16:31:29.2460000Z",
-        pdrop=0.75,
-        a=[2, 1],
-        p=[0.5, 0.5],
-        _skipLearn=False,
-        o=[{"v": {"reward": 0.0}, "EventId": "x"}],  # no feedback in place of rewards
-    )
-    logs = read(line)
-    assert (logs.action[0], logs.reward[0], logs.propensity[0]) == (1, 1.0, 0.5)
-    assert has_features(logs, [("s", 2.0)])
-    assert str(logs.timestamp[0]) == "2021-02-04T16:31:29.246000"
-    assert_array_equal(logs.sample_weight, [4.0])
-    assert_array_equal(logs.logging_proba, [[0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
@@ -228,12 +225,9 @@ def test_the_logging_distribution_follows_the_ranking(read, a, p, expected):
 
 
 def test_rounding_is_no_contradiction(read):
-    for p, propensity in (
-        ([0.33, 0.33, 0.33], 0.33),
-        ([0.33, 0.33, 0.33], 1 / 3),
-        ([0.5049, 0.25, 0.2451], 0.5),
-        ([0.8166667, 0.0916, 0.0917], 0.81666),
-    ):
+    third = [0.33, 0.33, 0.33]
+    rounded = [([0.5049, 0.25, 0.2451], 0.5), ([0.8166667, 0.0916, 0.0917], 0.81666)]
+    for p, propensity in ((third, 0.33), (third, 1 / 3), *rounded):
         assert ranked(read, [2, 1, 3], p, propensity).logging_proba is None
 
 

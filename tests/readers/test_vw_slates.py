@@ -34,7 +34,7 @@ slates slot 2:0.6 | y"""
 FULL = SLATES.replace("2:0.6", "2:0.6,0:0.3,1:0.1")
 
 
-def test_a_ccb_event(read):
+def test_events_of_slots(read):
     logs = read(CCB, format="ccb")
     assert_array_equal(logs.slate, [[2, 0]])
     assert_array_equal(logs.reward, [0.75])
@@ -45,9 +45,6 @@ def test_a_ccb_event(read):
     assert has_features(logs, [(name, 1.0) for name in names])
     items = hashed([[(f"Action^{name}", 1.0)] for name in "def"], 256).toarray()
     assert_array_equal(logs.item_features, items)
-
-
-def test_a_slates_event(read):
     logs = read(SLATES, format="slates")
     assert_array_equal(logs.reward, [-0.8])
     assert_array_equal(logs.slate, [[1, 4]])

@@ -191,7 +191,7 @@ def adf(chosen, *names):
     return "\n".join(lines) + "\n\n"
 
 
-def test_varying_numbers_of_actions(read):
+def test_varying_numbers_and_features_of_actions(read):
     logs = read(adf(1, "", "", "") + adf(0, ""), format="cb_adf", n_action_features=16)
     assert_array_equal(logs.actions, [0, 1, 2])
     assert_array_equal(logs.available, [[True, True, True], [True, False, False]])
@@ -203,9 +203,6 @@ def test_varying_numbers_of_actions(read):
     assert_array_equal(logs.available, [[True, True, False]])
     with pytest.raises(ValueError, match=r"action 2, counted from 0.*Pass at least 3"):
         read(adf(0, "", "", ""), n_actions=2)
-
-
-def test_features_that_differ_take_one_row_per_round(read):
     text = "0:1:1 | a\n| b\n\n0:1:1 | b\n\n0:1:1 | a\n| d e\n"
     logs = read(text, format="cb_adf", n_action_features=64)
     rows = [["a"], ["b"], ["b"], [], ["a"], ["d", "e"]]

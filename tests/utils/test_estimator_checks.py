@@ -36,11 +36,13 @@ def test_a_fault_is_found(mutant):
             applied[name](mutant())
 
 
-def test_every_check_has_found_a_fault():
+def test_every_check_and_every_limit_has_found_a_fault():
     found = set().union(*MUTANTS.values(), {"check_limits"})
     with pytest.raises(ValueError, match="There are ") as told:
         check_evaluator(ope.IPS(), expected_failed_checks={"check_colne": ""})
     assert found == set(re.findall(r"check_\w+", str(told.value))) - {"check_colne"}
+    limited = {type(one) for one in DEFAULTS if "check_limits" in checks_of(one)}
+    assert limited == set(WRONG)
 
 
 def one_percent_more(self, w):
@@ -74,11 +76,6 @@ def test_a_wrong_limit_is_found(cls, monkeypatch):
     monkeypatch.setattr(cls, *WRONG[cls])
     with pytest.raises(AssertionError, match="it is not"):
         check(cls())
-
-
-def test_every_evaluator_that_has_limits_is_among_them():
-    limited = {type(one) for one in DEFAULTS if "check_limits" in checks_of(one)}
-    assert limited == set(WRONG)
 
 
 def test_check_evaluator_raises_or_reports():
