@@ -6,5 +6,4 @@ from skope_ope.policies._learned_rounds import learned_rounds
 
 
 def learned_share(policy, logs):
-    """Return the share of the rounds that a policy has learned from."""
     return float(learned_rounds(policy, logs).mean())

@@ -8,7 +8,6 @@ from skope_ope.exceptions import OPEWarning
 
 
 def quiet(evaluator, policy, logs=None):
-    """`evaluator.evaluate(policy, logs)` of a fitted evaluator, in silence."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OPEWarning)
         return evaluator.evaluate(policy, logs)

@@ -6,18 +6,9 @@ from skope_ope import SlateLogs, UniformSlatePolicy
 
 
 def search_pages(shown, results):
-    """Return the logs as the page for search pages builds them."""
-    return SlateLogs.from_frame(
-        shown[shown["shuffled"] == 1],
-        round="page",
-        slot="position",
-        item="doc",
-        slot_reward="clicked",
-        context=["query", "device"],
-        group="user",
-        candidates=results,
-        candidates_by="query",
-        item_features=results,
-        item_features_by="query",
-        logging_policy=UniformSlatePolicy(4),
-    )
+    roles = {"round": "page", "slot": "position", "item": "doc", "group": "user"}
+    roles |= {"slot_reward": "clicked", "context": ["query", "device"]}
+    roles |= {"candidates": results, "candidates_by": "query"}
+    roles |= {"item_features": results, "item_features_by": "query"}
+    shuffled = shown[shown["shuffled"] == 1]
+    return SlateLogs.from_frame(shuffled, **roles, logging_policy=UniformSlatePolicy(4))

@@ -59,25 +59,15 @@ def log_of(world, x, action, reward):
         `q_hat` of shape (..., n, n_actions).
     """
     x, action, reward = (np.asarray(v) for v in (x, action, reward))
-    return SimpleNamespace(
-        x=x,
-        action=action,
-        reward=reward.astype(float),
-        propensity=world.mu[x, action],
-        mu=world.mu[x],
-        pi=world.pi[x],
-        q_hat=world.q_hat[x],
-    )
+    tables = {"mu": world.mu[x], "pi": world.pi[x], "q_hat": world.q_hat[x]}
+    drawn = {"reward": reward.astype(float), "propensity": world.mu[x, action]}
+    return SimpleNamespace(x=x, action=action, **drawn, **tables)
 
 
 def d8():
     """Fixed log of eight rounds of `W1`."""
-    return log_of(
-        W1,
-        x=[0, 0, 0, 0, 1, 1, 1, 1],
-        action=[0, 1, 2, 0, 2, 2, 0, 1],
-        reward=[0, 1, 1, 1, 0, 1, 1, 0],
-    )
+    action, reward = [0, 1, 2, 0, 2, 2, 0, 1], [0, 1, 1, 1, 0, 1, 1, 0]
+    return log_of(W1, [0, 0, 0, 0, 1, 1, 1, 1], action, reward)
 
 
 def bandit_logs(log, **fields):
@@ -113,9 +103,8 @@ for _table in (FOUR_PI, FOUR_Q):
 
 def uniform_logs(n_rounds, seed=0, **params):
     """Synthetic logs of a uniform logger, as replay wants them."""
-    return make_bandit_logs(
-        n_rounds, logging_temperature=np.inf, random_state=seed, **params
-    )
+    params = {"logging_temperature": np.inf, "random_state": seed, **params}
+    return make_bandit_logs(n_rounds, **params)
 
 
 def enumerate_logs(world, n_rounds):
@@ -157,10 +146,5 @@ def exact_moments(world, n_rounds, statistic):
 
 def as_lists(log):
     """Arguments ``(pi, a, r, p, q)`` of the loops of `tests._loops`."""
-    return (
-        log.pi.tolist(),
-        log.action.tolist(),
-        log.reward.tolist(),
-        log.propensity.tolist(),
-        log.q_hat.tolist(),
-    )
+    fields = (log.pi, log.action, log.reward, log.propensity, log.q_hat)
+    return tuple(field.tolist() for field in fields)

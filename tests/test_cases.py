@@ -9,26 +9,15 @@ import pytest
 from tests._cases import APART, covering, mark_thorough, spread
 
 
-@pytest.mark.parametrize(
-    ("length", "n", "kept"),
-    [
-        (10, 1, {0}),
-        (10, 2, {0, 9}),
-        (10, 4, {0, 3, 6, 9}),
-        (3, 3, {0, 1, 2}),
-        (3, 9, {0, 1, 2}),
-    ],
-)
-def test_the_first_and_the_last_case_are_among_those_that_are_spread(length, n, kept):
-    assert spread(length, n) == kept
+def test_the_first_and_the_last_case_are_among_those_that_are_spread():
+    assert [spread(10, n) for n in (1, 2, 4)] == [{0}, {0, 9}, {0, 3, 6, 9}]
+    assert [spread(3, n) for n in (3, 9)] == [{0, 1, 2}] * 2
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (4, 4), (5, 2), (2, 7), (3, 4, 6), (9,)])
 def test_few_cases_hold_every_value_of_every_parameter(shape):
-    cases = [
-        dict(zip("abc", positions, strict=False))
-        for positions in product(*map(range, shape))
-    ]
+    places = product(*map(range, shape))
+    cases = [dict(zip("abc", position, strict=False)) for position in places]
     kept = covering(cases)
     assert min(kept) == 0
     assert len(kept) == max(shape)
@@ -71,9 +60,7 @@ class Marks:
 
     def pytest_collection_modifyitems(self, items):
         mark_thorough(items)
-        cases = [
-            (item.originalname, set(APART).intersection(item.keywords))
-            for item in items
-        ]
+        marks = (set(APART).intersection(item.keywords) for item in items)
+        cases = list(zip((item.originalname for item in items), marks, strict=True))
         self.by_default = Counter(test for test, apart in cases if not apart)
         self.thorough = Counter(test for test, apart in cases if "thorough" in apart)

@@ -72,7 +72,6 @@ def in_memory(path):
 
 
 def in_parts(path):
-    """Return them as `scan_logs` does."""
     logs = scan_logs(path, **NAMED, context=["x", "city"])
     logs = logs.head(len(logs))
     frame = logs.context
@@ -94,18 +93,12 @@ def plain(found):
     fields = [getattr(logs, name).tolist() for name in ("action", "group")]
     types = [[*map(type, labels)] for labels in fields]
     numbers = [logs.reward.tolist(), logs.propensity.tolist()]
-    return (
-        fields,
-        types,
-        numbers,
-        [
-            [
-                None if cell in ("", None) or cell != cell else cell
-                for cell in column.tolist()
-            ]
-            for column in features
-        ],
-    )
+
+    def gone(cell):
+        return cell in ("", None) or cell != cell
+
+    cells = [[None if gone(c) else c for c in one.tolist()] for one in features]
+    return fields, types, numbers, cells
 
 
 def hold_together(path, seed):
@@ -128,16 +121,14 @@ def hold_together(path, seed):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "part",
-    [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 10))],
+    "part", [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 10))]
 )
 def test_both_readings_agree_on_nasty_files(tmp_path, monkeypatch, part):
     rng, path, found = np.random.default_rng(part), tmp_path / "log.csv", []
     for seed in range(200):
         path.write_bytes(nasty(rng))
-        monkeypatch.setattr(
-            _csv_file, "TEXT_BYTES", int(rng.choice([2**22, 2**22, 60]))
-        )
+        size = int(rng.choice([2**22, 2**22, 60]))
+        monkeypatch.setattr(_csv_file, "TEXT_BYTES", size)
         monkeypatch.setattr(_csv_parts, "BLOCK", int(rng.choice([2**25, 2**25, 60])))
         with monkeypatch.context() as without:
             found.append(hold_together(path, (part, seed)))
@@ -222,29 +213,19 @@ def test_cells_that_are_refused_are_named_with_their_line(refused, row, told):
         assert "line 5" in message
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("7", "007"),
-        ("12345678901234567", "12345678901234568"),
-        ("1.10", "1.1"),
-        ("1", "1.0"),
-        ("true", "1"),
-        ("true", "TRUE"),
-        ("10:00", "10:00:00"),
-        ("2026-01-01", "2026-01-01 00:00:00"),
-        ("1000", "1e3"),
-        ("0", "-0"),
-        ("9223372036854775807", "9223372036854775808"),
-    ],
-)
+TWO_WAYS = [("7", "007"), ("12345678901234567", "12345678901234568"), ("1.10", "1.1")]
+TWO_WAYS += [("1", "1.0"), ("true", "1"), ("true", "TRUE"), ("10:00", "10:00:00")]
+TWO_WAYS += [("2026-01-01", "2026-01-01 00:00:00"), ("1000", "1e3"), ("0", "-0")]
+TWO_WAYS += [("9223372036854775807", "9223372036854775808")]
+
+
+@pytest.mark.parametrize(("one", "other"), TWO_WAYS)
 def test_labels_that_are_written_in_two_ways_are_two(tmp_path, one, other):
     """Also where the second one stands far below the first megabyte."""
     path = tmp_path / "log.csv"
     row = "{0},1,.5,{0},1,Rome\n"
-    path.write_text(
-        ",".join(COLUMNS) + "\n" + 70_000 * row.format(one) + row.format(other)
-    )
+    rows = 70_000 * row.format(one) + row.format(other)
+    path.write_text(f"{','.join(COLUMNS)}\n{rows}")
     expected = [int(one), int(other)] if "12345" in one else [one, other]
     for read in (in_memory, in_parts):
         logs, _ = read(path)
@@ -284,7 +265,7 @@ def test_labels_are_numbers_where_all_texts_are_those_of_numbers(
             assert [*map(type, found)] == [*map(type, labels)]
 
 
-def test_bytes_that_are_no_utf_8_stay_apart(tmp_path):
+def test_labels_of_bytes_and_of_days(tmp_path):
     path = tmp_path / "log.csv"
     row = "{0},1,.5,{0},1,{0}\n"
     text = "".join(map(row.format, "\u00e9\u00ea"))
@@ -293,9 +274,7 @@ def test_bytes_that_are_no_utf_8_stay_apart(tmp_path):
         logs, features = read(path)
         assert logs.action.tolist() == ["\\xe9", "\\xea"]
         assert features[1].tolist() == ["\\xe9", "\\xea"]
-
-
-def test_days_whose_labels_look_different_have_labels_of_one_kind(tmp_path):
+    path.unlink()
     for day, label in enumerate(("7", "007", "8")):
         (tmp_path / f"{day}.csv").write_text(f"item,click\n{label},1\n")
     logs = scan_logs(tmp_path, action="item", reward="click")

@@ -103,15 +103,6 @@ def test_the_error_is_that_of_the_first_task_whoever_is_first_in_time(engine):
         values_of(Fails())
 
 
-@pytest.mark.thorough
-def test_a_model_that_cannot_travel_is_explained():
-    match = r"cannot be sent to the workers.*lock.*n_jobs=1"
-    with parallel_config(n_jobs=2), pytest.raises(TypeError, match=match):
-        values_of(HoldsALock())
-    with parallel_config(**THREADS):
-        assert len(values_of(HoldsALock())) == N
-
-
 # -- parts of files -------------------------------------------------------------------
 class TwoWords(Exception):
     def __init__(self, one, two):
@@ -154,9 +145,7 @@ def engine(request):
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (ValueError("bad weights"), ValueError),
-        (TypeError("bad weights"), TypeError),
-        (KeyError("bad weights"), KeyError),
+        *((kind("bad weights"), kind) for kind in (ValueError, TypeError, KeyError)),
         (FileNotFoundError(2, "bad weights"), FileNotFoundError),
         (RowError("bad weights", 3, ": drop it."), ValueError),
         (UnicodeDecodeError("a", b"", 0, 1, "bad weights"), UnicodeError),
@@ -229,10 +218,11 @@ def test_settings_of_the_caller_hold_and_are_left_alone(lazy, engine):
     assert warnings.filters == filters
 
 
-def test_a_policy_that_cannot_travel_is_explained(lazy):
+def test_models_and_policies_that_cannot_travel_are_explained(lazy):
     lock = threading.Lock()
     match = r"cannot be sent to the workers.*lock.*n_jobs=1"
-    with parallel_config(n_jobs=2), pytest.raises(TypeError, match=match):
-        ips(lazy, lambda row: lock)
+    for call in (lambda: values_of(HoldsALock()), lambda: ips(lazy, lambda row: lock)):
+        with parallel_config(n_jobs=2), pytest.raises(TypeError, match=match):
+            call()
     with parallel_config(**THREADS):
-        assert ips(lazy, lambda row: lock).n_rounds == N
+        assert len(values_of(HoldsALock())) == ips(lazy, lambda row: lock).n_rounds == N

@@ -15,28 +15,7 @@ from sklearn.linear_model import Ridge, SGDRegressor
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 
-from skope_ope import (
-    IPS,
-    ActionRewardModel,
-    AdaptiveDR,
-    ClassifierPolicy,
-    ConstantPolicy,
-    DoublyRobust,
-    DRns,
-    EvaluatorScorer,
-    ExplorationScavenging,
-    IPSPolicy,
-    MixturePolicy,
-    OPESearchCV,
-    PolicyScorer,
-    PropensityEstimator,
-    RewardModelPolicy,
-    SlateDoublyRobust,
-    SlopeSearch,
-    SoftmaxPolicy,
-    UniformPolicy,
-    scan_logs,
-)
+import skope_ope as ope
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.reward_models import AdditiveSlateModel
 from tests import test_common
@@ -44,9 +23,10 @@ from tests.test_persistence import ESTIMATORS, logs_for
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 LOGS = make_bandit_logs(300, random_state=0)
-POLICY = UniformPolicy().fit(LOGS)
+POLICY = ope.UniformPolicy().fit(LOGS)
 CONTEXT = [f"context_{k}" for k in range(LOGS.n_features)]
 FOLDS = [(1, "reward model", 0)] * 5
+RIDGE, SCORER = ope.DoublyRobust(reward_model=Ridge()), ope.EvaluatorScorer(POLICY)
 
 
 class Recorder:
@@ -75,13 +55,10 @@ class Recorder:
         assert self.open.pop()[1] == context.task_name
 
     def names(self):
-        """Return the names of the tasks that began, in their order."""
         return [name for _, name, _ in self.began]
 
 
 class Unfit(Ridge):
-    """A model that cannot be fitted to the second fold."""
-
     def fit(self, X, y, sample_weight=None):
         raise ArithmeticError("of the model")
 
@@ -98,7 +75,7 @@ def lazy_of(folder, n_parts):
     for k in range(n_parts):
         frame.iloc[k::n_parts].to_parquet(folder / f"{k}.parquet")
     roles = {name: name for name in ("action", "reward", "propensity")}
-    return scan_logs(folder, **roles, context=CONTEXT, actions=LOGS.actions)
+    return ope.scan_logs(folder, **roles, context=CONTEXT, actions=LOGS.actions)
 
 
 @pytest.fixture(scope="module")
@@ -117,36 +94,37 @@ def fitted(estimator, recorder, logs=LOGS):
 
 def test_without_callbacks_of_scikit_learn_nothing_is_there():
     there = find_spec("sklearn.callback") is not None
-    assert hasattr(IPS(), "set_callbacks") == there
+    assert hasattr(ope.IPS(), "set_callbacks") == there
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-@pytest.mark.parametrize("evaluator", [DoublyRobust, DRns])
+@pytest.mark.parametrize("evaluator", [ope.DoublyRobust, ope.DRns])
 def test_every_fold_is_a_subtask(recorder, evaluator, n_jobs):
     with joblib.parallel_config(n_jobs=n_jobs):
         fitted(evaluator(reward_model=Ridge()), recorder)
     assert recorder.began == [(0, "fit", 5), *FOLDS]
 
 
-def test_every_refit_and_every_fold_of_slates_is_a_subtask(recorder):
-    fitted(AdaptiveDR(reward_model=Ridge(), n_refits=4), recorder)
+def test_fits_of_slates_refits_and_many_parts(recorder, tmp_path):
+    fitted(ope.AdaptiveDR(reward_model=Ridge(), n_refits=4), recorder)
     assert recorder.began == [(0, "fit", 4), *FOLDS[:4]]
     logs, model = make_slate_logs(200, random_state=0), AdditiveSlateModel(Ridge())
     recorder.began, recorder.calls = [], []
-    fitted(SlateDoublyRobust(reward_model=model), recorder, logs)
+    fitted(ope.SlateDoublyRobust(reward_model=model), recorder, logs)
     assert recorder.began == [(0, "fit", 5), *FOLDS]
+    recorder.calls = []
+    fitted(ope.DoublyRobust(), recorder, lazy_of(tmp_path, 40))  # many parts, few tasks
+    assert recorder.names().count("partial sum") == 16
+
+
+FROZEN = FrozenEstimator(ope.ActionRewardModel(Ridge()).fit(LOGS))
 
 
 @pytest.mark.parametrize(
     "evaluator",
     [
-        IPS(),
-        ExplorationScavenging(),
-        DoublyRobust(),
-        DoublyRobust(reward_model=0.5),
-        DoublyRobust(
-            reward_model=FrozenEstimator(ActionRewardModel(Ridge()).fit(LOGS))
-        ),
+        *(ope.IPS(), ope.ExplorationScavenging(), ope.DoublyRobust()),
+        *(ope.DoublyRobust(reward_model=0.5), ope.DoublyRobust(reward_model=FROZEN)),
     ],
 )
 def test_what_fits_no_model_has_no_subtasks(recorder, evaluator):
@@ -160,13 +138,8 @@ def test_what_fits_no_model_has_no_subtasks(recorder, evaluator):
 )
 def test_lazy_logs_tell_of_folds_and_sums(recorder, lazy, model, name, n, n_jobs):
     with joblib.parallel_config(n_jobs=n_jobs):
-        fitted(DoublyRobust(reward_model=model), recorder, lazy)
+        fitted(ope.DoublyRobust(reward_model=model), recorder, lazy)
     assert recorder.began == [(0, "fit", 2), (1, f"{name}s", n), *[(2, name, 0)] * n]
-
-
-def test_many_parts_are_few_tasks(recorder, tmp_path):
-    fitted(DoublyRobust(), recorder, lazy_of(tmp_path, 40))
-    assert recorder.names().count("partial sum") == 16
 
 
 @pytest.mark.parametrize(
@@ -178,38 +151,34 @@ def test_models_that_learn_part_by_part_tell_of_it(
     monkeypatch.setattr("skope_ope.reward_models._part_fits.N_SAMPLE", 10)
     model = SGDRegressor(random_state=0)
     with joblib.parallel_config(n_jobs=n_jobs):
-        one = fitted(DoublyRobust(reward_model=model), recorder, lazy)
-        other = DoublyRobust(reward_model=model).fit(lazy)
+        one = fitted(ope.DoublyRobust(reward_model=model), recorder, lazy)
+        other = ope.DoublyRobust(reward_model=model).fit(lazy)
     names = recorder.names()
     assert names.count("partial sum") == 4
     assert names.count(told) == (4 if n_jobs is None else 2)
     assert one.score(POLICY) == other.score(POLICY)
 
 
-def test_nested_in_a_search(recorder):
-    search = GridSearchCV(
-        DoublyRobust(reward_model=Ridge()),
-        {"cv": [2, 3]},
-        scoring=EvaluatorScorer(POLICY),
-        cv=2,
-    )
+def test_searches_and_cross_validation_pass_callbacks_on(recorder):
+    search = GridSearchCV(RIDGE, {"cv": [2, 3]}, scoring=SCORER, cv=2)
     fitted(search, recorder)
     names = recorder.names()
     assert names.count("reward model") == 2 * (2 + 3) + search.best_params_["cv"]
     assert max(depth for depth, _, _ in recorder.began) == 3
+    recorder.began, recorder.calls = [], []
+    evaluator = clone(RIDGE).set_callbacks(recorder)
+    found = cross_validate(evaluator, LOGS, scoring=SCORER, cv=3)
+    assert np.isfinite(found["test_score"]).all()
+    assert recorder.calls == ["setup", "teardown"] * 3
+    assert recorder.began == [(0, "fit", 5), *FOLDS] * 3
 
 
 @pytest.mark.parametrize(
     ("n_jobs", "name", "n"), [(None, "split", 3), (2, "model on a split", 6)]
 )
 def test_a_search_tells_of_its_tasks(recorder, n_jobs, name, n):
-    search = OPESearchCV(
-        DoublyRobust(reward_model=Ridge()),
-        {"cv": [2, 3], "cmax": [1.0, 2.0]},
-        scoring=EvaluatorScorer(POLICY),
-        cv=3,
-        n_jobs=n_jobs,
-    )
+    grid = {"cv": [2, 3], "cmax": [1.0, 2.0]}
+    search = ope.OPESearchCV(RIDGE, grid, scoring=SCORER, cv=3, n_jobs=n_jobs)
     fitted(search, recorder)
     refit = [(1, "fit", n_folds := search.best_params_["cv"])]
     refit += [(2, "reward model", 0)] * n_folds
@@ -221,40 +190,27 @@ def test_a_search_tells_of_its_tasks(recorder, n_jobs, name, n):
 @pytest.mark.parametrize(
     ("search", "name"),
     [
-        (OPESearchCV(IPS(), {"cmax": [1.0]}, cv=3, refit=False), "split"),
-        (SlopeSearch(IPS(), {"cmax": [4.0, 2.0, 1.0]}), "candidate"),
+        (ope.OPESearchCV(ope.IPS(), {"cmax": [1.0]}, cv=3, refit=False), "split"),
+        (ope.SlopeSearch(ope.IPS(), {"cmax": [4.0, 2.0, 1.0]}), "candidate"),
     ],
 )
 def test_a_search_without_refit_and_one_by_intervals(recorder, search, name):
-    fitted(clone(search).set_params(scoring=EvaluatorScorer(POLICY)), recorder)
+    fitted(clone(search).set_params(scoring=SCORER), recorder)
     assert recorder.began == [(0, "fit", 3), *[(1, name, 0)] * 3]
-
-
-def test_a_search_that_raises_tears_callbacks_down(recorder):
-    search = OPESearchCV(
-        DoublyRobust(reward_model=Unfit()),
-        {"cmax": [1.0]},
-        scoring=EvaluatorScorer(POLICY),
-        error_score="raise",
-        cv=3,
-    )
-    with pytest.raises(ArithmeticError):
-        search.set_callbacks(recorder).fit(LOGS)
-    assert recorder.calls == ["setup", "teardown"]
-    assert_no_context(search)
-
-
-def test_in_cross_validate(recorder):
-    evaluator = DoublyRobust(reward_model=Ridge()).set_callbacks(recorder)
-    found = cross_validate(evaluator, LOGS, scoring=EvaluatorScorer(POLICY), cv=3)
-    assert np.isfinite(found["test_score"]).all()
-    assert recorder.calls == ["setup", "teardown"] * 3
-    assert recorder.began == [(0, "fit", 5), *FOLDS] * 3
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_a_fit_that_raises_tears_callbacks_down(recorder, n_jobs):
-    evaluator = DoublyRobust(reward_model=Unfit()).set_callbacks(recorder)
+    unfit, policy = ope.DoublyRobust(reward_model=Unfit()), ope.ConstantPolicy(9)
+    how = {"scoring": SCORER, "error_score": "raise", "cv": 3}
+    search = ope.OPESearchCV(unfit, {"cmax": [1.0]}, **how)
+    for one, error in (search, ArithmeticError), (policy, ValueError):
+        with pytest.raises(error):
+            one.set_callbacks(recorder).fit(LOGS)
+        assert recorder.calls == ["setup", "teardown"]
+        assert_no_context(one)
+        recorder.calls = []
+    evaluator = clone(unfit).set_callbacks(recorder)
     with joblib.parallel_config(n_jobs=n_jobs), pytest.raises(ArithmeticError):
         evaluator.fit(LOGS)
     assert recorder.calls == ["setup", "teardown"]
@@ -270,8 +226,8 @@ def assert_no_context(evaluator):
 
 
 def test_nothing_of_the_course_is_kept(recorder):
-    evaluator = fitted(DoublyRobust(reward_model=Ridge()), recorder)
-    plain = DoublyRobust(reward_model=Ridge()).fit(LOGS)
+    evaluator = fitted(ope.DoublyRobust(reward_model=Ridge()), recorder)
+    plain = ope.DoublyRobust(reward_model=Ridge()).fit(LOGS)
     assert_no_context(evaluator)
     assert set(vars(evaluator)) - set(vars(plain)) == {"_skl_callbacks"}
     assert evaluator.score(POLICY) == plain.score(POLICY)
@@ -285,7 +241,7 @@ def test_progress_bar(capsys):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
-    DoublyRobust(reward_model=Ridge()).set_callbacks(ProgressBar()).fit(LOGS)
+    ope.DoublyRobust(reward_model=Ridge()).set_callbacks(ProgressBar()).fit(LOGS)
     assert "100%" in capsys.readouterr().out
 
 
@@ -296,13 +252,12 @@ def test_every_fit_begins_and_ends(recorder, estimator):
     fitted(one, recorder, logs_for(one))
     began = recorder.began
     assert began[0][:2] == (0, "fit")
-    assert began[0][2] == (None if getattr(one, "_has_steps", False) else 0) or (
-        hasattr(one, "evaluate")
-    )
+    n_steps = None if getattr(one, "_has_steps", False) else 0
+    assert began[0][2] == n_steps or hasattr(one, "evaluate")
     assert_no_context(one)
 
 
-class TwoFits(ConstantPolicy):
+class TwoFits(ope.ConstantPolicy):
     """A user's policy, whose fit is that of its parent and more."""
 
     def fit(self, X, y=None):
@@ -318,35 +273,21 @@ def test_policies_of_users_tell_too(recorder):
     with pytest.warns(UserWarning, match="of my own"):
         TwoFits(0).set_callbacks(recorder).fit(X=LOGS)
     assert recorder.began == [(0, "fit", 0)] * 2
-
-
-def test_without_callbacks_a_fit_is_the_method_itself():
-    policy = TwoFits(0)
+    policy = TwoFits(0)  # without callbacks a fit is the method itself
     assert policy.fit.__func__ is TwoFits.fit
     with pytest.warns(UserWarning, match="of my own") as caught:
         policy.fit(LOGS)
     assert caught[0].filename == __file__
 
 
-def test_a_policy_that_raises_tears_callbacks_down(recorder):
-    policy = ConstantPolicy(9).set_callbacks(recorder)
-    with pytest.raises(ValueError, match="not among the actions"):
-        policy.fit(LOGS)
-    assert recorder.calls == ["setup", "teardown"]
-    assert_no_context(policy)
-
-
 @pytest.mark.parametrize(
     ("estimator", "names"),
     [
-        (PropensityEstimator(cv=3), ["propensity model"] * 3),
-        (ActionRewardModel(Ridge()), ["model of an action"] * 3),
-        (ActionRewardModel(Ridge(), encoding="one_hot"), []),
-        (
-            RewardModelPolicy(Ridge()),
-            ["fit", *["model of an action"] * 3],
-        ),
-        (MixturePolicy([POLICY, ConstantPolicy(0)], [0.5, 0.5]), ["fit", "fit"]),
+        (ope.PropensityEstimator(cv=3), ["propensity model"] * 3),
+        (ope.ActionRewardModel(Ridge()), ["model of an action"] * 3),
+        (ope.ActionRewardModel(Ridge(), encoding="one_hot"), []),
+        (ope.RewardModelPolicy(Ridge()), ["fit", *["model of an action"] * 3]),
+        (ope.MixturePolicy([POLICY, POLICY], [0.5, 0.5]), ["fit", "fit"]),
     ],
 )
 def test_steps(recorder, estimator, names):
@@ -355,7 +296,7 @@ def test_steps(recorder, estimator, names):
 
 
 def test_every_iteration_is_a_step(recorder):
-    policy = fitted(SoftmaxPolicy(), recorder)
+    policy = fitted(ope.SoftmaxPolicy(), recorder)
     assert recorder.names() == ["fit", *["iteration"] * policy.n_iter_]
     logs = make_slate_logs(200, random_state=0)
     recorder.began, recorder.calls = [], []
@@ -367,12 +308,10 @@ def test_every_iteration_is_a_step(recorder):
 @pytest.mark.parametrize(
     "policy",
     [
-        UniformPolicy(),
-        ClassifierPolicy(),
-        IPSPolicy(),
-        RewardModelPolicy(Ridge()),
-        SoftmaxPolicy(),
-        make_pipeline(PropensityEstimator(cv=2), ClassifierPolicy()),
+        *(ope.UniformPolicy(), ope.ClassifierPolicy(), ope.IPSPolicy()),
+        ope.SoftmaxPolicy(),
+        ope.RewardModelPolicy(Ridge()),
+        make_pipeline(ope.PropensityEstimator(cv=2), ope.ClassifierPolicy()),
     ],
     ids=repr,
 )
@@ -381,7 +320,7 @@ def test_a_search_over_policies_shows_its_steps(recorder, policy, capsys):
     from sklearn.callback import ProgressBar
 
     # warnings are errors: scikit-learn warns of what takes no callbacks
-    search = GridSearchCV(policy, {}, scoring=PolicyScorer(IPS()), cv=2)
+    search = GridSearchCV(policy, {}, scoring=ope.PolicyScorer(ope.IPS()), cv=2)
     search.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(LOGS)
     assert "GridSearchCV - fit" in capsys.readouterr().out
     fitted(search.set_callbacks(), recorder)

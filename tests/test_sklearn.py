@@ -6,51 +6,27 @@ from importlib.metadata import Distribution, PackageNotFoundError
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 import skope_ope
-from skope_ope import (
-    IPS,
-    MRDR,
-    SNDR,
-    ActionRewardModel,
-    AdaptiveDR,
-    BanditLogs,
-    CascadeDR,
-    DirectMethod,
-    DoublyRobust,
-    DRns,
-    MultiLoggerDR,
-    PropensityClipper,
-    PseudoInverse,
-    SlateDirectMethod,
-    SlateDoublyRobust,
-    SwitchDR,
-)
+import skope_ope as ope
 from skope_ope.datasets import make_slate_logs
 
 DOCS_URL = "SKOPE_OPE_DOCS_URL"
-LOGS = BanditLogs(
+LOGS = ope.BanditLogs(
     np.zeros((60, 1)), np.arange(60) % 2, np.arange(60) % 3 / 2, np.full(60, 0.5)
 )
-
-
 SLATES = make_slate_logs(60, random_state=0)
 
 
-def classes():
-    for name in skope_ope.__all__:
-        one = getattr(skope_ope, name)
-        if isinstance(one, type) and issubclass(one, BaseEstimator):
-            yield one
-
-
-@pytest.mark.parametrize("one", [*classes()], ids=lambda one: one.__name__)
-def test_all_estimators_lead_to_our_pages(one):
-    assert one._doc_link_module == "skope_ope"
+def test_all_estimators_lead_to_our_pages():
+    named = [getattr(skope_ope, name) for name in skope_ope.__all__]
+    classes = [one for one in named if isinstance(one, type)]
+    ours = [one for one in classes if issubclass(one, BaseEstimator)]
+    assert len(ours) > 50
+    assert {one._doc_link_module for one in ours} == {"skope_ope"}
 
 
 def links(html):
@@ -60,17 +36,15 @@ def links(html):
 def test_links_lead_to_our_pages(monkeypatch):
     monkeypatch.setenv(DOCS_URL, "https://example.org/ope{1}/")
     page = "https://example.org/ope{1}/generated/skope_ope.IPS.html"
-    assert IPS()._get_doc_link() == page
-    found = links(make_pipeline(PropensityClipper(), IPS())._repr_html_())
+    assert ope.IPS()._get_doc_link() == page
+    found = links(make_pipeline(ope.PropensityClipper(), ope.IPS())._repr_html_())
     ours = [url for url in found if "skope_ope" in url]
     assert any(url.startswith(page) for url in ours)
     assert all(url.startswith("https://example.org/") for url in ours)
-
-
-def test_without_an_address_there_is_no_link(monkeypatch):
+    # without an address there is no link
     monkeypatch.setenv(DOCS_URL, "")
-    assert IPS()._get_doc_link() == ""
-    assert not [url for url in links(IPS()._repr_html_()) if "skope_ope" in url]
+    assert ope.IPS()._get_doc_link() == ""
+    assert not [url for url in links(ope.IPS()._repr_html_()) if "skope_ope" in url]
     assert "sklearn" in Ridge()._get_doc_link() or "scikit" in Ridge()._get_doc_link()
 
 
@@ -88,22 +62,32 @@ def test_the_address_of_the_package(monkeypatch):
     for known, address in ((urls, page), (None, "")):
         found = stated({"Project-URL": known})
         monkeypatch.setattr(Distribution, "from_name", lambda _, found=found: found)
-        assert IPS()._get_doc_link() == address
+        assert ope.IPS()._get_doc_link() == address
     monkeypatch.setattr(Distribution, "from_name", missing)
-    assert IPS()._get_doc_link() == ""
+    assert ope.IPS()._get_doc_link() == ""
 
 
 def fitted():
-    """Yield evaluators with all kinds of reward models, fitted."""
-    for one in (IPS, DirectMethod, DoublyRobust, SNDR, SwitchDR, MRDR, DRns):
+    static = (
+        ope.IPS,
+        ope.DirectMethod,
+        ope.DoublyRobust,
+        ope.SNDR,
+        ope.SwitchDR,
+        ope.MRDR,
+    )
+    for one in (*static, ope.DRns, ope.AdaptiveDR, ope.MultiLoggerDR):
         yield one().fit(LOGS)
-    for one in (AdaptiveDR, MultiLoggerDR):
-        yield one().fit(LOGS)
-    yield AdaptiveDR(reward_model=Ridge()).fit(LOGS)
-    for one in (SlateDirectMethod, SlateDoublyRobust, CascadeDR, PseudoInverse):
+    yield ope.AdaptiveDR(reward_model=Ridge()).fit(LOGS)
+    for one in (
+        ope.SlateDirectMethod,
+        ope.SlateDoublyRobust,
+        ope.CascadeDR,
+        ope.PseudoInverse,
+    ):
         yield one().fit(SLATES)
-    frozen = ActionRewardModel(Ridge()).fit(LOGS)
-    yield DoublyRobust(reward_model=frozen, cv="prefit").fit(LOGS)
+    frozen = ope.ActionRewardModel(Ridge()).fit(LOGS)
+    yield ope.DoublyRobust(reward_model=frozen, cv="prefit").fit(LOGS)
 
 
 def test_fitted_evaluators_show_no_address():
@@ -114,14 +98,11 @@ def test_fitted_evaluators_show_no_address():
 
 
 def test_reward_models_tell_what_they_are():
-    fitted = DoublyRobust(reward_model=Ridge()).fit(LOGS)
-    assert repr(fitted.reward_model_) == "Ridge(), cross-fitted in 5 folds"
-    told = {
-        None: "mean reward of every action, cross-fitted in 5 folds",
-        0.25: "0.25 everywhere",
-    }
-    for model, text in told.items():
-        fitted = DoublyRobust(reward_model=model).fit(LOGS)
+    for model, text in (
+        (Ridge(), "Ridge(), cross-fitted in 5 folds"),
+        (None, "mean reward of every action, cross-fitted in 5 folds"),
+        (0.25, "0.25 everywhere"),
+        (np.zeros((60, 2)), "array of shape (60, 2)"),
+    ):
+        fitted = ope.DoublyRobust(reward_model=model).fit(LOGS)
         assert repr(fitted.reward_model_) == text
-    table = DoublyRobust(reward_model=np.zeros((60, 2))).fit(LOGS)
-    assert repr(table.reward_model_) == "array of shape (60, 2)"

@@ -50,9 +50,8 @@ def hole(n=5_000, seed=0, sign=1, **more):
     mean = np.where(action < 2, 0.3, np.where(rare, 0, 0.6))
     reward = sign * (random.random(n) < mean).astype(float)
     policy = np.where(rare, 2, greedy)
-    logs = BanditLogs(
-        x, action, reward, mu[np.arange(n), action], actions=range(4), **more
-    )
+    p = mu[np.arange(n), action]
+    logs = BanditLogs(x, action, reward, p, actions=range(4), **more)
     return logs, np.eye(4)[policy], mu
 
 
@@ -82,6 +81,13 @@ def right_estimate(n=3_000, seed=0):
     return BanditLogs(x, action, (random.random(n) < 0.3 + 0.2 * action).astype(float))
 
 
+NAMED = ["--action", "action", "--reward", "reward", "--propensity", "p"]
+
+
+def columns_of(logs):
+    return {"action": logs.action, "reward": logs.reward, "p": logs.propensity}
+
+
 def estimated(logs, *classifier):
     return PropensityEstimator(*classifier).fit_transform(logs)
 
@@ -103,20 +109,25 @@ def test_a_hole_stops_every_decision_alike(sign):
     assert told.decision == "undecided"
     gain = found.differences["new"]
     for value in (gain, pickle.loads(pickle.dumps(gain))):
-        [reason] = [
-            one for one in value.verdict.reasons if one.name == "missing_weight"
-        ]
+        reasons = value.verdict.reasons
+        [reason] = [one for one in reasons if one.name == "missing_weight"]
         assert reason.severity == "error"
         assert reason.found.startswith("Mean weight 0.9")
         assert "logging_proba" in reason.text
 
 
-def test_the_missing_weight_is_that_of_either_policy():
+def test_the_missing_weight_is_that_of_either_policy_unless_shares_are_known():
     logs, policy, _ = hole()
     stay = np.eye(4)[(logs.context[:, 0] > 0).astype(int)]
     found = compare_policies({"new": stay, "old": policy}, logs, baseline="old")
     assert seems_better(found)
     assert found.decision == "undecided"
+    n = 300
+    action = (np.arange(n) % 10 < 6).astype(int)  # by chance less than expected
+    logs = BanditLogs(np.zeros((n, 1)), action, 1.0 - action, np.full(n, 0.5))
+    found = compare_policies({"new": ConstantPolicy(0)}, logs)
+    assert found["new"].diagnostics["mean_weight_z"] < -2
+    assert found.decision == "deploy"
 
 
 @pytest.mark.parametrize("evaluator", ["DRns", "RejectionSampling", "SNIPS"])
@@ -137,9 +148,7 @@ def test_every_evaluator_of_a_fixed_policy_knows_the_mean_weight(evaluator):
 
 def test_the_remedy_works_and_the_name_overrides():
     logs, policy, mu = hole()
-    known = BanditLogs(
-        logs.context, logs.action, logs.reward, logging_proba=mu, actions=range(4)
-    )
+    known = logs.replace(logging_proba=mu)
     found = compare_policies({"new": policy}, known)
     assert "may lack part" not in found.sentence
     for accepted in (["missing_weight"], ("missing_weight", "tail")):
@@ -159,16 +168,11 @@ def test_the_remedy_works_and_the_name_overrides():
 def test_files_and_merged_days_say_the_same(tmp_path):
     pd = pytest.importorskip("pandas")
     logs, policy, _ = hole()
-    frame = pd.DataFrame(logs.context, columns=["a", "b", "c"]).assign(
-        action=logs.action, reward=logs.reward, p=logs.propensity
-    )
-    frame.to_parquet(tmp_path / "log.parquet")
+    columns = dict(zip("abc", logs.context.T, strict=True)) | columns_of(logs)
+    pd.DataFrame(columns).to_parquet(tmp_path / "log.parquet")
     named = {"action": "action", "reward": "reward", "propensity": "p"}
-    rule = FunctionPolicy(
-        lambda X: np.where(X["b"] > 1.645, 2, (X["a"] > 0).astype(int))
-    )
-    context = ["a", "b", "c"]
-    lazy = scan_logs(tmp_path, **named, context=context, actions=[0, 1, 2, 3])
+    rule = FunctionPolicy(lambda X: np.where(X["b"] > 1.645, 2, (X["a"] > 0) * 1))
+    lazy = scan_logs(tmp_path, **named, context=list("abc"), actions=[0, 1, 2, 3])
     found = compare_policies({"new": rule}, lazy)
     assert seems_better(found)
     assert found.decision == "undecided"
@@ -181,33 +185,19 @@ def test_files_and_merged_days_say_the_same(tmp_path):
     assert "missing_weight" in [one.name for one in gain.verdict.alarms]
 
 
+REQUIREMENTS = {"policy.gain.upper < 0": False, "policy.upper < logger": False}
+REQUIREMENTS |= {"policy.verdict >= caution": True, "policy.lower > 0": True}
+
+
 @pytest.mark.frames
-@pytest.mark.parametrize(
-    ("requirement", "holds"),
-    [
-        ("policy.gain.upper < 0", False),
-        ("policy.upper < logger", False),
-        ("policy.verdict >= caution", True),
-        ("policy.lower > 0", True),
-    ],
-)
+@pytest.mark.parametrize(("requirement", "holds"), REQUIREMENTS.items())
 def test_the_gate_shares_the_rule(tmp_path, capsys, requirement, holds):
     pd = pytest.importorskip("pandas")
     logs, policy, _ = hole(reward_range=(0, 1))
-    frame = pd.DataFrame(
-        {
-            "action": logs.action,
-            "reward": logs.reward,
-            "p": logs.propensity,
-            **{f"pi{a}": policy[:, a] for a in range(4)},
-        }
-    )
-    path = tmp_path / "log.csv"
-    frame.to_csv(path, index=False)
-    columns = ",".join(f"pi{a}" for a in range(4))
-    words = f"--action action --reward reward --propensity p --policy-columns {columns}"
-    words = [*words.split(), "--require", requirement, "--json", "--no-audit"]
-    words += ["--evaluators", "IPS"]
+    columns, path = {f"pi{a}": policy[:, a] for a in range(4)}, tmp_path / "log.csv"
+    pd.DataFrame(columns_of(logs) | columns).to_csv(path, index=False)
+    words = [*NAMED, "--policy-columns", ",".join(columns), "--require", requirement]
+    words += ["--json", "--no-audit", "--evaluators", "IPS"]
     code = main(["evaluate", str(path), *words])
     record = json.loads(capsys.readouterr().out)
     [gate] = record["requirements"]
@@ -231,22 +221,12 @@ def test_the_gate_of_two_policies_shares_the_rule(tmp_path, capsys):
     path = tmp_path / "log.csv"
     frame = pd.DataFrame({"action": action, "reward": reward, "p": p, "x": hidden * 1})
     frame.to_csv(path, index=False)
-    words = "--action action --reward reward --propensity p --context x --no-audit"
-    words += " --policy new=always:b --policy old=always:a --evaluators SNIPS --require"
-    words = ["evaluate", str(path), *words.split(), "new > old"]
+    words = "--context x --no-audit --policy new=always:b --policy old=always:a"
+    words += " --evaluators SNIPS --require"
+    words = ["evaluate", str(path), *NAMED, *words.split(), "new > old"]
     assert main(words) == 1
     assert "missing_weight" in capsys.readouterr().out
     assert main([*words, "--accept", "missing_weight"]) == 0
-
-
-def test_a_logger_of_known_shares_lacks_nothing():
-    """Propensities that belong to the actions tell the whole distribution."""
-    n = 300
-    action = (np.arange(n) % 10 < 6).astype(int)  # by chance less than expected
-    logs = BanditLogs(np.zeros((n, 1)), action, 1.0 - action, np.full(n, 0.5))
-    found = compare_policies({"new": ConstantPolicy(0)}, logs)
-    assert found["new"].diagnostics["mean_weight_z"] < -2
-    assert found.decision == "deploy"
 
 
 # -- estimated propensities ------------------------------------------------------------
@@ -310,11 +290,9 @@ def test_the_mean_weight_of_estimates_is_judged_in_either_direction():
         scaled = np.minimum(logs.propensity * factor, 1.0)
         off = logs._with_estimates(propensity=scaled)
         found = compare_policies({"new": ConstantPolicy(1)}, off)
-        [reason] = [
-            one
-            for one in found.differences["new"].verdict.alarms
-            if one.found.startswith("Mean weight") and one.name == "mean_weight"
-        ]
+        alarms = found.differences["new"].verdict.alarms
+        alarms = [one for one in alarms if one.name == "mean_weight"]
+        [reason] = [one for one in alarms if one.found.startswith("Mean weight")]
         assert f"too {size}" in reason.text
         assert found.decision == "undecided"
 

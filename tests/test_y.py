@@ -15,6 +15,7 @@ from sklearn.model_selection import (
     cross_validate,
     learning_curve,
 )
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from skope_ope import (
@@ -38,32 +39,19 @@ from skope_ope import (
     scan_logs,
 )
 from skope_ope.evaluators import ReorderingPolicy
-from skope_ope.exceptions import ExplorationWarning, OPEWarning
 from skope_ope.policies import ProductSlatePolicy
 from skope_ope.reward_models import AdditiveSlateModel
-from tests.test_common import (
-    ADAPTIVE_POLICIES,
-    DEFAULTS,
-    LEARNED_POLICIES,
-    LOG_TRANSFORMERS,
-    POLICIES,
-    SLATE_LEARNERS,
-    SLATE_POLICIES,
-)
+from tests import test_common as common
+from tests.test_common import DEFAULTS, LEARNED_POLICIES, POLICIES
 
 RNG = np.random.RandomState(0)
 N = 120
 ACTION = RNG.randint(2, size=N)
 X = RNG.normal(size=(N, 2))
-LOGS = BanditLogs(
-    X,
-    ACTION,
-    (RNG.uniform(size=N) < 0.3 + 0.3 * ACTION).astype(float),
-    np.full(N, 0.5),
-    logger=np.arange(N) % 2,
-    logger_proba=np.full((N, 2), 0.5),
-    group=np.arange(N) // 2,
-).with_columns(q=np.full((N, 2), 0.4))
+REWARD = (RNG.uniform(size=N) < 0.3 + 0.3 * ACTION).astype(float)
+LOGGERS = {"logger": np.arange(N) % 2, "logger_proba": np.full((N, 2), 0.5)}
+LOGS = BanditLogs(X, ACTION, REWARD, 0.5, **LOGGERS, group=np.arange(N) // 2)
+LOGS = LOGS.with_columns(q=np.full((N, 2), 0.4))
 SLATE = np.array([RNG.permutation(3)[:2] for _ in range(N)])
 SLOT_REWARD = (RNG.uniform(size=(N, 2)) < 0.4).astype(float)
 SLATES = SlateLogs(
@@ -76,11 +64,10 @@ SLATES = SlateLogs(
 )
 GARBAGE = ["garbage", object(), np.zeros(3), [0.0, 1.0], {}, len, True, Ridge, 1j]
 
-quiet = [
-    pytest.mark.filterwarnings(f"ignore::{one.__module__}.{one.__name__}")
-    for one in (OPEWarning, ExplorationWarning)
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::skope_ope.exceptions.{name}")
+    for name in ("OPEWarning", "ExplorationWarning")
 ]
-pytestmark = quiet
 
 
 def name_of(value):
@@ -102,22 +89,17 @@ def policy_for(evaluator):
 
 def with_own_model(evaluator):
     """Return one with a model and a seed, where it has such parameters."""
-    model = Ridge()
-    if isinstance(evaluator, SlateDoublyRobust):
-        model = AdditiveSlateModel()
+    of_slates = isinstance(evaluator, SlateDoublyRobust)
+    model = AdditiveSlateModel() if of_slates else Ridge()
     own = {"reward_model": model, "random_state": 0}
     own = {name: value for name, value in own.items() if hasattr(evaluator, name)}
     return clone(evaluator).set_params(**own)
 
 
 def y_of(logs):
-    return [
-        logs.reward,
-        logs.reward.tolist(),
-        tuple(logs.reward),
-        np.array(["a", "b"])[ACTION],
-        np.array(["a", "b"], dtype=object)[ACTION].tolist(),
-    ]
+    labels = np.array(["a", "b"])[ACTION]
+    found = [logs.reward, logs.reward.tolist(), tuple(logs.reward), labels]
+    return [*found, labels.astype(object).tolist()]
 
 
 @pytest.mark.few_cases(6)
@@ -138,7 +120,7 @@ def test_every_evaluator_refuses_what_predicts_nothing(evaluator, bad):
         clone(evaluator).fit(logs_for(evaluator), bad)
 
 
-def test_models_are_taken_by_evaluators_that_do_not_use_them():
+def test_models_are_no_y():
     for model in (Ridge(), 0.5, "q", np.full((N, 2), 0.4), ActionRewardModel(Ridge())):
         IPS().fit(LOGS, model)
     for model in (Ridge(), 0.5, AdditiveSlateModel()):
@@ -146,14 +128,9 @@ def test_models_are_taken_by_evaluators_that_do_not_use_them():
     with pytest.raises(ValueError, match=r"shape \(120, 2\).*got \(120, 3\)"):
         IPS().fit(LOGS, np.zeros((N, 3)))
     with pytest.raises(TypeError, match="StandardScaler, which has no predict"):
-        from sklearn.preprocessing import StandardScaler
-
         IPS().fit(LOGS, StandardScaler())
     with pytest.raises(TypeError, match="number or None, got str"):
         SlateIPS().fit(SLATES, "q")
-
-
-def test_a_table_of_predictions_is_a_model_also_of_one_action():
     logs = BanditLogs(X[:4], ["a"] * 4, [0.0, 1.0, 1.0, 0.0], np.ones(4))
     q = np.array([[0.2], [0.4], [0.6], [0.8]])
     assert repr(DoublyRobust().fit(logs, q).reward_model_) == "array of shape (4, 1)"
@@ -161,9 +138,6 @@ def test_a_table_of_predictions_is_a_model_also_of_one_action():
     assert repr(no_model).startswith("mean reward of every action")
     with pytest.raises(ValueError, match="give it once"):
         DoublyRobust(reward_model=Ridge()).fit(logs, q)
-
-
-def test_lengths_that_differ():
     with pytest.raises(ValueError, match="with 3 entries, the logs have 120 rounds"):
         IPS().fit(LOGS, np.zeros(3))
     with pytest.raises(ValueError, match="have 120 rounds, y has 3 entries"):
@@ -174,9 +148,8 @@ def test_lazy_logs_take_no_y(tmp_path):
     pytest.importorskip("pyarrow")  # it reads the file
     path = tmp_path / "log.csv"
     path.write_text("action,reward,p,x\n" + "a,1,.5,1\nb,0,.5,2\n" * 10)
-    lazy = scan_logs(
-        path, action="action", reward="reward", propensity="p", context=["x"]
-    )
+    roles = {"action": "action", "reward": "reward", "propensity": "p"}
+    lazy = scan_logs(path, **roles, context=["x"])
     for evaluator in (IPS(), DoublyRobust()):
         with pytest.raises(ValueError, match=r"Lazy logs .* take no y; leave it out"):
             evaluator.fit(lazy, np.zeros(20))
@@ -197,15 +170,16 @@ def test_series_are_y():
             ClassifierPolicy().fit(LOGS, make(values))
 
 
-BANDIT = [*POLICIES, *ADAPTIVE_POLICIES, *LEARNED_POLICIES]
-SLATED = [*SLATE_POLICIES, *SLATE_LEARNERS, ReorderingPolicy(), AttentionDecay()]
+BANDIT = [*POLICIES, *common.ADAPTIVE_POLICIES, *LEARNED_POLICIES]
+SLATE_POLICIES = [*common.SLATE_POLICIES, *common.SLATE_LEARNERS]
+SLATED = [*SLATE_POLICIES, ReorderingPolicy(), AttentionDecay()]
 MODELS = [ActionRewardModel(Ridge())]
 SEARCHES = [
     OPESearchCV(IPS(), {"cmax": [1.0, 2.0]}, scoring=EvaluatorScorer(UniformPolicy())),
     SlopeSearch(IPS(), {"cmax": [2.0, 1.0]}, scoring=EvaluatorScorer(UniformPolicy())),
 ]
 FITTED_ON_LOGS = [
-    *((one, LOGS) for one in [*BANDIT, *LOG_TRANSFORMERS, *MODELS, *SEARCHES]),
+    *((one, LOGS) for one in [*BANDIT, *common.LOG_TRANSFORMERS, *MODELS, *SEARCHES]),
     *((one, SLATES) for one in [*SLATED, AdditiveSlateModel()]),
 ]
 
@@ -232,9 +206,8 @@ def test_what_is_no_y_is_refused(estimator, logs, bad):
 def test_reward_models_do_not_take_y_for_weights():
     weight = RNG.uniform(0.1, 3, size=N)
     plain = ActionRewardModel(Ridge()).fit(LOGS).predict(X)
-    assert_array_equal(
-        ActionRewardModel(Ridge()).fit(LOGS, LOGS.reward).predict(X), plain
-    )
+    with_y = ActionRewardModel(Ridge()).fit(LOGS, LOGS.reward).predict(X)
+    assert_array_equal(with_y, plain)
     weighted = ActionRewardModel(Ridge()).fit(LOGS, None, weight).predict(X)
     by_name = ActionRewardModel(Ridge()).fit(LOGS, sample_weight=weight).predict(X)
     assert_array_equal(weighted, by_name)
@@ -258,57 +231,34 @@ def test_cross_validation_of_evaluators_with_y(evaluator):
     assert np.isfinite(with_y).all()
 
 
+BY_CLASS = {"cv": StratifiedKFold(3), "error_score": "raise"}
+
+
 @pytest.mark.few_cases(4)
 @pytest.mark.parametrize("policy", [*POLICIES, *LEARNED_POLICIES], ids=name_of)
 def test_cross_validation_of_policies_with_y(policy):
-    scores = cross_validate(
-        policy,
-        LOGS.replace(group=None),
-        LOGS.action,
-        cv=StratifiedKFold(3),
-        scoring=PolicyScorer(IPS()),
-        error_score="raise",
-    )["test_score"]
+    logs, how = LOGS.replace(group=None), {"scoring": PolicyScorer(IPS()), **BY_CLASS}
+    scores = cross_validate(policy, logs, LOGS.action, **how)["test_score"]
     assert np.isfinite(scores).all()
 
 
-@pytest.mark.parametrize("policy", [*SLATE_POLICIES, *SLATE_LEARNERS], ids=name_of)
+@pytest.mark.parametrize("policy", SLATE_POLICIES, ids=name_of)
 def test_cross_validation_of_slate_policies_with_y(policy):
     if isinstance(policy, ProductSlatePolicy):  # it has a column per candidate
         policy = ProductSlatePolicy([[0.3, 0.3, 0.4], [0.1, 0.5, 0.4]])
-    scores = cross_validate(
-        policy,
-        SLATES,
-        SLATE[:, 0],
-        cv=StratifiedKFold(3),
-        scoring=PolicyScorer(SlateIPS()),
-        error_score="raise",
-    )["test_score"]
+    how = {"scoring": PolicyScorer(SlateIPS()), **BY_CLASS}
+    scores = cross_validate(policy, SLATES, SLATE[:, 0], **how)["test_score"]
     assert scores.shape == (3,)
 
 
-def test_halving_over_policies_with_the_actions_as_y():
-    search = HalvingGridSearchCV(
-        ClassifierPolicy(LogisticRegression()),
-        {"epsilon": [0.1, 0.5, 1.0]},
-        scoring=PolicyScorer(IPS()),
-        cv=2,
-        random_state=0,
-        error_score="raise",
-    ).fit(LOGS, LOGS.action)
+def test_halving_and_learning_curves_with_the_actions_as_y():
+    policy, grid = ClassifierPolicy(LogisticRegression()), {"epsilon": [0.1, 0.5, 1.0]}
+    how = {"scoring": PolicyScorer(IPS()), **BY_CLASS, "cv": 2, "random_state": 0}
+    search = HalvingGridSearchCV(policy, grid, **how).fit(LOGS, LOGS.action)
     assert search.n_iterations_ >= 2
     assert isinstance(search.best_estimator_, ClassifierPolicy)
-
-
-def test_learning_curves_with_y():
-    _, _, scores = learning_curve(
-        IPS(),
-        LOGS,
-        LOGS.action,
-        cv=StratifiedKFold(3),
-        scoring=EvaluatorScorer(UniformPolicy()),
-        error_score="raise",
-    )
+    how = {"scoring": EvaluatorScorer(UniformPolicy()), **BY_CLASS}
+    _, _, scores = learning_curve(IPS(), LOGS, LOGS.action, **how)
     assert np.isfinite(scores).all()
 
 
@@ -335,9 +285,8 @@ def test_searches_are_what_they_search_over():
         assert get_tags(search).estimator_type == "policy_evaluator"
     scoring = PolicyScorer(IPS())
     search = OPESearchCV(ClassifierPolicy(), {"epsilon": [0.1]}, scoring=scoring)
-    assert (
-        get_tags(search).estimator_type == get_tags(ClassifierPolicy()).estimator_type
-    )
+    of_policies = get_tags(ClassifierPolicy()).estimator_type
+    assert get_tags(search).estimator_type == of_policies
 
 
 @pytest.mark.parametrize(

@@ -104,14 +104,25 @@ def table_of(logs, policy):
         )
 
 
+def check_same(found, whole):
+    for key, value in whole.items():
+        assert_allclose(found[key].value, value.value, rtol=1e-11)
+        assert_allclose(found[key].standard_error, value.standard_error, rtol=1e-11)
+
+
 def check_notebook_classes(folder):
     """Policies and models of classes that only the caller knows reach the workers."""
     logs = some_logs()
     lazy = lazy_world(logs, folder, np.random.RandomState(1), n_files=3)
-    found, whole = (table_of(one, notebook_policy()) for one in (lazy, logs))
-    for key, value in whole.items():
-        assert_allclose(found[key].value, value.value, rtol=1e-11)
-        assert_allclose(found[key].standard_error, value.standard_error, rtol=1e-11)
+    check_same(*(table_of(one, notebook_policy()) for one in (lazy, logs)))
+
+
+def killer(folder):
+    """Logs, the same in files, and a policy that kills its process once."""
+    logs, files = some_logs(), folder / "logs"
+    files.mkdir()
+    lazy = lazy_world(logs, files, np.random.RandomState(1), n_files=3)
+    return logs, lazy, notebook_policy(dies=str(folder / "died"))
 
 
 def check_errors_are_named(folder, again=True):

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pytest
 from joblib import parallel_config
-from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from skope_ope import DoublyRobust, FunctionPolicy, evaluate
@@ -50,16 +49,10 @@ def test_laws(tmp_path, law):
 
 
 def test_a_dead_worker_is_replaced_and_the_numbers_are_the_same(tmp_path):
-    logs, folder = _laws.some_logs(), tmp_path / "logs"
-    folder.mkdir()
-    lazy = lazy_world(logs, folder, np.random.RandomState(1), n_files=3)
-    policy = _laws.notebook_policy(dies=str(tmp_path / "died"))
+    logs, lazy, policy = _laws.killer(tmp_path)
     found = _laws.table_of(lazy, policy)
     assert (tmp_path / "died").exists()
-    whole = _laws.table_of(logs, policy)
-    for key, value in whole.items():
-        assert_allclose(found[key].value, value.value, rtol=1e-11)
-        assert_allclose(found[key].standard_error, value.standard_error, rtol=1e-11)
+    _laws.check_same(found, _laws.table_of(logs, policy))
 
 
 def _dies(home, X):

@@ -83,14 +83,11 @@ def test_nothing_fails_and_nothing_warns(cells, outputs):
     assert [one.text for one in outputs if one.get("name") == "stderr"] == []
 
 
-def test_no_output_has_an_address_or_a_local_path(outputs):
+def test_results_are_cards_with_escaped_labels_and_no_local_path(outputs):
     paths = {str(ROOT), str(Path.home()), sys.prefix, tempfile.gettempdir(), "file:"}
     for text in texts_of(outputs):
         assert ADDRESS.search(text) is None, text
         assert [path for path in paths if path in text] == []
-
-
-def test_results_are_cards_with_escaped_labels(outputs):
     pages = html_of(outputs)
     ours = [page for page in pages if page.startswith(CARD)]
     others = [page for page in pages if any(one in page for one in OF_OTHERS)]

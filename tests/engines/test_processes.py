@@ -8,21 +8,16 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 from joblib import parallel_config
-from numpy.testing import assert_allclose
 
 from tests.engines import _laws
-from tests.evaluators._parquet_worlds import lazy_world
 
 pytestmark = pytest.mark.frames
 pytest.importorskip("pyarrow")
 
-BACKENDS = ["loky", "threading"]
 
-
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=["loky", "threading"])
 def engine(request):
     with parallel_config(request.param, n_jobs=2):
         yield request.param
@@ -39,18 +34,13 @@ def test_laws(engine, tmp_path, law):
 
 
 def test_a_dead_worker_is_named_and_the_next_call_works(tmp_path):
-    logs, folder = _laws.some_logs(), tmp_path / "logs"
-    folder.mkdir()
-    lazy = lazy_world(logs, folder, np.random.RandomState(1), n_files=3)
-    policy = _laws.notebook_policy(dies=str(tmp_path / "died"))
+    logs, lazy, policy = _laws.killer(tmp_path)
     with parallel_config("loky", n_jobs=2):
         with pytest.raises(RuntimeError, match="a worker process died") as told:
             _laws.table_of(lazy, policy)
         assert type(told.value).__name__ == "TerminatedWorkerError"
         found = _laws.table_of(lazy, policy)  # it dies once
-    whole = _laws.table_of(logs, policy)
-    for key, value in whole.items():
-        assert_allclose(found[key].value, value.value, rtol=1e-11)
+    _laws.check_same(found, _laws.table_of(logs, policy))
 
 
 LONG = """

@@ -101,18 +101,11 @@ def test_more_groups_than_are_told_apart(frame_of, texts, request):
     assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-9)
 
 
-BAD = [
-    ("reward", None, "reward"),
-    ("reward", np.nan, "reward"),
-    ("p", None, "propensity must lie in"),
-    ("p", np.nan, "propensity must lie in"),
-    ("p", 0.0, "propensity must lie in"),
-    ("one_0", np.nan, "policy 'one'"),
-    ("one_0", None, "policy 'one'"),
-    ("q_1", np.nan, "model values must be finite"),
-    ("action", None, "the action is missing"),
-    ("group", None, "group is missing"),
-]
+BAD = [("reward", one, "reward") for one in (None, np.nan)]
+BAD += [("p", one, "propensity must lie in") for one in (None, np.nan, 0.0)]
+BAD += [("one_0", one, "policy 'one'") for one in (None, np.nan)]
+BAD += [("q_1", np.nan, "model values must be finite")]
+BAD += [(one, None, f"{one} is missing") for one in ("action", "group")]
 
 
 @engines

@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ray with two processors, through its backend of joblib."""
 
-import numpy as np
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
 
 from skope_ope import summarize
 from tests.engines import _laws
-from tests.evaluators._parquet_worlds import lazy_world
 
 pytestmark = [
     pytest.mark.frames,
@@ -53,10 +51,7 @@ def test_laws(tmp_path, law):
 
 
 def test_a_dead_worker_is_named_and_the_next_call_works(tmp_path):
-    logs, folder = _laws.some_logs(), tmp_path / "logs"
-    folder.mkdir()
-    lazy = lazy_world(logs, folder, np.random.RandomState(1), n_files=3)
-    policy = _laws.notebook_policy(dies=str(tmp_path / "died"))
+    logs, lazy, policy = _laws.killer(tmp_path)
     call = {"policies": {"new": policy}, "evaluators": ["IPS"]}
     with pytest.raises(ray.exceptions.RayError, match=r"a worker process died.*Actor"):
         summarize(logs=lazy, **call)

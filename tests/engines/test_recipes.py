@@ -62,14 +62,12 @@ def value(logs):
 
 
 def run(name, **names):
-    """Run a recipe, and return its names."""
     names = {"__name__": "__main__", "evaluate": evaluate, **names}
     exec(textwrap.dedent(RECIPES[name]), names)
     return names
 
 
 def agrees(table, value):
-    """Assert that a table has the value, whatever its policy is called."""
     [found] = table.values()
     assert_allclose(found.value, value.value, rtol=1e-12)
     assert_allclose(found.standard_error, value.standard_error, rtol=1e-10)

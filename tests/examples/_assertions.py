@@ -45,8 +45,8 @@ def assertions(path):
 def failures(path, args=(), breaks=None):
     """Return the lines of assertions that hold, and that fail, and the error."""
     # `breaks` says what stands for what while the script runs: dotted names of the
-    # package, as "skope_ope.IPS.evaluate", or with the prefix "example:" names of the
-    # script itself, replaced as soon as they are defined there. Everything runs in this
+    # package, as "IPS.evaluate", of `math` and `time`, or after "example:" the names
+    # of the script, replaced as soon as they are defined there. Everything runs in this
     # process, one job after the other, so that workers are broken, too. A line in a
     # loop may hold and fail.
     held, failed, error = _run(path, args, breaks)
@@ -81,7 +81,8 @@ def _run(path, args, breaks=None, last=None):
             if name.startswith("example:"):
                 inside[name.removeprefix("example:")] = other
             else:
-                stack.enter_context(patch(name, other))
+                ours = name.partition(".")[0] not in ("math", "time")
+                stack.enter_context(patch("skope_ope." * ours + name, other))
         known = set(sys.modules)
         stack.callback(_forget, path.parent, known)
         stack.enter_context(patch.object(sys, "argv", [str(path), *args]))
@@ -120,13 +121,17 @@ def _forget(folder, known):
 class Row(NamedTuple):
     """What breaks a script."""
 
-    # Why assertions fail, and what is replaced then. Together the worlds must make each
-    # assertion fail at least once. Each runs no further than the last assertion that
-    # those before it have left: the cheapest one that fails much stands first.
-    worlds: dict
+    # What is replaced in every world. Together they must make each assertion fail
+    # at least once. Each runs no further than the last assertion that those before it
+    # have left: the cheapest one that fails much stands first.
+    worlds: tuple
     args: str = ""  # at which the script is small and its assertions hold
     needs: str = ""  # a package without which the row is skipped
     modules: dict = {}  # what stands for packages that the script imports
+
+
+def row(*worlds, **about):
+    return Row(worlds, **about)
 
 
 def check_every_assertion_can_fail(path, worlds, args="", needs="", modules=None):
@@ -143,7 +148,7 @@ def check_every_assertion_can_fail(path, worlds, args="", needs="", modules=None
             raise error
         assert failed == set(), "assertions that right estimators fail"
         assert set(last) == assertions(path), "assertions that are not reached"
-        for replaced in worlds.values():  # each runs as far as it can add anything
+        for replaced in worlds:  # each runs as far as it can add anything
             _, failed, _ = _run(path, args, replaced, last)
             for line in failed & set(last):
                 del last[line]

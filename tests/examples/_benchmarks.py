@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 
 from skope_ope import OPESearchCV, PseudoInverse, evaluate
 from skope_ope.evaluators import ValueTable
-from tests.examples._assertions import Row
+from tests.examples._assertions import row
 from tests.examples._stand_ins import says
 
 
@@ -79,20 +79,13 @@ class Busy:
 
 
 BUSY = {"Interval": Busy, "Estimator": Busy}
-VW = modules(
-    estimators={},
-    estimators__bandits={},
-    estimators__bandits__clopper_pearson=BUSY,
-    estimators__bandits__cressieread=BUSY,
-    estimators__bandits__cs=BUSY,
-    estimators__bandits__gaussian=BUSY,
-    estimators__bandits__mle=BUSY,
-)
+MADE_BUSY = ("clopper_pearson", "cressieread", "cs", "gaussian", "mle")
+MADE_BUSY = {f"estimators__bandits__{name}": BUSY for name in MADE_BUSY}
+VW = modules(estimators={}, estimators__bandits={}, **MADE_BUSY)
 confidence_intervals = ValueTable.confidence_intervals
 
 
 def keep_all_draws(table, level=0.95, method="auto", **options):
-    """Keep 40,000 numbers for every resample."""
     waste = np.ones((options.get("n_resamples") or 1, 40_000))
     found = confidence_intervals(table, level, method, **options)
     del waste
@@ -183,6 +176,7 @@ class MAB:
 
 
 UCB1 = SimpleNamespace(UCB1=lambda alpha: None)
+OF_MABWISER = {"MAB": MAB, "LearningPolicy": UCB1}
 
 
 # -- searches, slates and others ------------------------------------------------------
@@ -221,142 +215,89 @@ def ratio(value):
 
 
 ROWS = {
-    "bench_adaptive_classifier": Row(
-        {"as slow as the naive loop": {"example:measured": even}},
-        "--n-rounds 1000 --repeats 1 --share 0.01",
+    "bench_adaptive_classifier": row(
+        {"example:measured": even}, args="--n-rounds 1000 --repeats 1 --share 0.01"
     ),
-    "bench_audit": Row(
-        {
-            "slow audit": CLOCK | {"skope_ope.audit": audit_slowly},
-            "slow checks": CLOCK | {"skope_ope.evaluate": check_slowly},
-        },
-        "--n-rounds 5000 --repeats 1 --most 1e6 --most-share 100",
+    "bench_audit": row(
+        CLOCK | {"audit": audit_slowly},
+        CLOCK | {"evaluate": check_slowly},
+        args="--n-rounds 5000 --repeats 1 --most 1e6 --most-share 100",
     ),
-    "bench_drns": Row(
-        {
-            "DR-ns is a constant": {
-                "skope_ope.DRns.evaluate": lambda self, policy: SimpleNamespace(
-                    value=0.0, accepted=()
-                )
-            },
-            "a round that costs ever more": ratio(1e12),
-            "as slow as the literal form": ratio(0.0),
-            "tables that are copied": {"example:peak_mib": lambda _: 1e6},
-        },
-        "--n-rounds 2000 --peer-rounds 1000 --repeats 1 --share 1e-3",
+    "bench_drns": row(
+        {"DRns.evaluate": lambda self, policy: SimpleNamespace(value=0.0, accepted=())},
+        *(ratio(1e12), ratio(0.0)),
+        {"example:peak_mib": lambda _: 1e6},
+        args="--n-rounds 2000 --peer-rounds 1000 --repeats 1 --share 1e-3",
     ),
-    "bench_import": Row(
-        {"slow": started(99, 1), "heavy": started(1, 1)}, "--repeats 1 --most 9"
-    ),
-    "bench_intervals": Row(
-        {
-            "a bootstrap that keeps what it draws": {
-                "skope_ope.evaluators.ValueTable.confidence_intervals": keep_all_draws
-            },
-            "intervals that take ages": {"example:seconds": lambda *_: 1e12},
-        },
-        "--n-rounds 2000 --repeats 1 --share 1e-9",
+    "bench_import": row(started(99, 1), started(1, 1), args="--repeats 1 --most 9"),
+    "bench_intervals": row(
+        {"evaluators.ValueTable.confidence_intervals": keep_all_draws},
+        {"example:seconds": lambda *_: 1e12},
+        args="--n-rounds 2000 --repeats 1 --share 1e-9",
         modules=VW,
     ),
-    "bench_memory": Row(
+    "bench_memory": row(
         {
-            "a table of rounds and actions": {
-                "skope_ope.IPS.score": score_with_a_table,
-                "example:evaluation": lambda n_rounds, n_actions: 1e4 * n_rounds,
-            }
+            "IPS.score": score_with_a_table,
+            "example:evaluation": lambda n_rounds, n_actions: 1e4 * n_rounds,
         },
-        "--n-rounds 500 9000 --n-actions 3 --many 1000 50000",
+        args="--n-rounds 500 9000 --n-actions 3 --many 1000 50000",
     ),
-    "bench_multi_logger": Row(
-        {
-            "values are constants": says(0.0),
-            "slower than all": ratio(1e12),
-            "as if obp took no time": ratio(0.0),
-        },
-        "--n-rounds 1000 --repeats 1 --settled 1 --share 1e-6",
+    "bench_multi_logger": row(
+        *(says(0.0), ratio(1e12), ratio(0.0)),
+        args="--n-rounds 1000 --repeats 1 --settled 1 --share 1e-6",
         modules=modules(obp={}, obp__ope={"estimators_multi": OBP_LOGGERS}),
     ),
-    "bench_partitions": Row(
+    "bench_partitions": row(
         {
-            "slow, and larger with every file": {
-                "example:beside_its_parts": lambda *about: 1e9,
-                "example:two_jobs": lambda *about: 0.0,
-                "example:peak": lambda folder, n_files, groups=False: next(
-                    peaks_of_files
-                ),
-                "example:pushed_down": lambda *about: {("duckdb", "sums"): 1e9},
-            }
+            "example:beside_its_parts": lambda *about: 1e9,
+            "example:two_jobs": lambda *about: 0.0,
+            "example:peak": lambda folder, n_files, groups=False: next(peaks_of_files),
+            "example:pushed_down": lambda *about: {("duckdb", "sums"): 1e9},
         },
-        "--files 1 --repeats 1 --slack 30",
+        args="--files 1 --repeats 1 --slack 30",
         needs="pyarrow",
     ),
-    "bench_replay": Row(
-        {
-            "as slow as the others": {
-                "example:alternate": lambda calls, n_repeats: {
-                    name: [1.0] for name in calls
-                }
-            }
-        },
-        "--n-rounds 2000 --repeats 1 --settled 1000",
-        modules=modules(
-            mabwiser={}, mabwiser__mab={"MAB": MAB, "LearningPolicy": UCB1}
-        ),
+    "bench_replay": row(
+        {"example:alternate": lambda calls, n_repeats: {name: [1.0] for name in calls}},
+        args="--n-rounds 2000 --repeats 1 --settled 1000",
+        modules=modules(mabwiser={}, mabwiser__mab=OF_MABWISER),
     ),
-    "bench_scavenging": Row(
-        {
-            "slow": ratio(1000.0),
-            "growing": {
-                "example:ratio": lambda times, name, base: (
-                    1000.0 if base == "short" else 1.0
-                )
-            },
-            "heavy": ratio(1.0) | {"example:peak_mib": lambda _: 1e4},
-        },
-        "--n-impressions 1000000",
+    "bench_scavenging": row(
+        ratio(1000.0),
+        {"example:ratio": lambda times, name, base: 1000.0 if base == "short" else 1.0},
+        ratio(1.0) | {"example:peak_mib": lambda _: 1e4},
+        args="--n-impressions 1000000",
     ),
-    "bench_search": Row(
-        {
-            "other folds": {"skope_ope.OPESearchCV": other_folds},
-            "takes ages": {"example:process_time": lambda: next(moments)},
-        },
-        "--cases C --n-rounds 500 --repeats 1 --settled 1 --most 100",
+    "bench_search": row(
+        {"OPESearchCV": other_folds},
+        {"example:process_time": lambda: next(moments)},
+        args="--cases C --n-rounds 500 --repeats 1 --settled 1 --most 100",
     ),
-    "bench_slates": Row(
-        {
-            "slow and heavy": {
-                "skope_ope.PseudoInverse.evaluate": fill_memory,
-                "example:seconds": slow_slates,
-            }
-        },
-        "--rounds 20000",
+    "bench_slates": row(
+        {"PseudoInverse.evaluate": fill_memory, "example:seconds": slow_slates},
+        args="--rounds 20000",
     ),
-    "bench_softmax_policy": Row(
-        {"a table of rounds and actions": {"example:fit": fit_with_a_table}},
-        "--n-rounds 500 --n-actions 3 5 --most 1e9",
+    "bench_softmax_policy": row(
+        {"example:fit": fit_with_a_table},
+        args="--n-rounds 500 --n-actions 3 5 --most 1e9",
     ),
-    "bench_static": Row(
-        {
-            "values are constants": says(0.0),
-            "slower than all": ratio(1e12),
-            "as if obp took no time": ratio(0.0),
-            "a table that is copied": {"example:peak_mib": lambda _: 100.0},
-        },
-        "--n-rounds 2000 --repeats 1 --settled 1 --share 1e-6",
+    "bench_static": row(
+        *(says(0.0), ratio(1e12), ratio(0.0)),
+        {"example:peak_mib": lambda _: 100.0},
+        args="--n-rounds 2000 --repeats 1 --settled 1 --share 1e-6",
         modules=modules(obp={}, obp__ope=OBP_OPE),
     ),
-    "bench_stories": Row(
+    "bench_stories": row(
         {
-            "all of the time is ours": {
-                "example:looked_at": lambda make, n_rounds: SimpleNamespace(
-                    shares=Counter(ours=1.0), functions=Counter()
-                )
-            }
+            "example:looked_at": lambda make, n_rounds: SimpleNamespace(
+                shares=Counter(ours=1.0), functions=Counter()
+            )
         },
-        "--only 'csv to report' --scale 0.05",
+        args="--only 'csv to report' --scale 0.05",
     ),
-    "bench_waits": Row(
-        {"tables that are copied": {"example:peak_mib": lambda call: next(peaks)}},
-        "--only tables --n-rounds 5000",
+    "bench_waits": row(
+        {"example:peak_mib": lambda call: next(peaks)},
+        args="--only tables --n-rounds 5000",
     ),
 }

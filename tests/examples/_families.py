@@ -11,14 +11,14 @@ from skope_ope import evaluate
 from skope_ope.datasets import make_adaptive_logs
 from skope_ope.exceptions import ExplorationWarning
 from skope_ope.logs import LazyLogs
-from tests.examples._assertions import Row
+from tests.examples._assertions import row
 from tests.examples._stand_ins import Stuck, evaluates_to, says
 
 
 def scavenges(evaluate):
     return {
-        "skope_ope.ExplorationScavenging.fit": lambda self, logs: self,
-        "skope_ope.ExplorationScavenging.evaluate": evaluate,
+        "ExplorationScavenging.fit": lambda self, logs: self,
+        "ExplorationScavenging.evaluate": evaluate,
     }
 
 
@@ -48,7 +48,7 @@ def needs_no_propensities(value, interval, warnings):
         warnings=warnings,
         confidence_interval=lambda: interval,
     )
-    return {"skope_ope.ExplorationScavenging.evaluate": lambda self, policy: found}
+    return {"ExplorationScavenging.evaluate": lambda self, policy: found}
 
 
 def limits(error, low, high):
@@ -67,7 +67,6 @@ def explore_always(*args, floor_decay, **kwargs):
 
 
 def wrong_on_files(policies, logs, **options):
-    """Values of lazy logs are constants, with small errors."""
     table = evaluate(policies, logs, **options)
     if not isinstance(logs, LazyLogs):
         return table
@@ -95,7 +94,7 @@ def lies_at(low, high):
     )
     kept["n_rounds"] = 1000 * np.arange(1, 31)
     kept["low"], kept["high"] = low, high
-    return {"skope_ope.ConfidenceSequence.intervals_": property(lambda self: kept)}
+    return {"ConfidenceSequence.intervals_": property(lambda self: kept)}
 
 
 class Misled(dict):
@@ -110,8 +109,6 @@ def misled_by_control_variates(policies, logs, **_):
 
 
 class FirstAction:
-    """A policy that learns nothing."""
-
     def __init__(self, *args, **kwargs):
         pass
 
@@ -123,104 +120,61 @@ class FirstAction:
 
 
 LEARNERS = [
-    f"skope_ope.{name}Policy"
-    for name in ("Classifier", "RewardModel", "DR", "Softmax", "IPS")
+    f"{name}Policy" for name in ("Classifier", "RewardModel", "DR", "Softmax", "IPS")
 ]
 ROWS = {
-    "plot_can_a_rotation_stand_for_propensities": Row(
-        {"constant values": scavenges(by_luck)}, "--n-rotations 12"
+    "plot_can_a_rotation_stand_for_propensities": row(
+        scavenges(by_luck), args="--n-rotations 12"
     ),
-    "plot_can_logs_from_before_a_change_be_used": Row(
-        {
-            "parts always agree": says(0.0),
-            "parts never agree": says(0.0, step=1.0)
-            | {"skope_ope.audit": lambda logs: SimpleNamespace(findings=())},
-        },
-        "--n-logs 25",
+    "plot_can_logs_from_before_a_change_be_used": row(
+        says(0.0),
+        says(0.0, step=1.0) | {"audit": lambda logs: SimpleNamespace(findings=())},
+        args="--n-logs 25",
     ),
-    "plot_can_the_log_of_a_bandit_be_used": Row(
-        {"none covers": limits(1.0, 2.0, 2.0), "all cover": limits(0.0, -9.0, 9.0)},
-        "--n-logs 25",
+    "plot_can_the_log_of_a_bandit_be_used": row(
+        limits(1.0, 2.0, 2.0), limits(0.0, -9.0, 9.0), args="--n-logs 25"
     ),
-    "plot_how_many_rounds_does_learning_need": Row(
-        {"earns nothing": {"skope_ope.RewardModelPolicy.predict_proba": take_no_action}}
+    "plot_how_many_rounds_does_learning_need": row(
+        {"RewardModelPolicy.predict_proba": take_no_action}
     ),
-    "plot_how_many_rounds_does_replay_need": Row(
-        {
-            "too short": {
-                "skope_ope.evaluators.replay_log_length": lambda n, *_, **__: float(n)
-            },
-            "far off": {"skope_ope.Replay.evaluate": lambda *_: Stuck(other=(98, 99))},
-        }
+    "plot_how_many_rounds_does_replay_need": row(
+        {"evaluators.replay_log_length": lambda n, *_, **__: float(n)},
+        {"Replay.evaluate": lambda *_: Stuck(other=(98, 99))},
     ),
-    "plot_how_much_must_a_bandit_keep_exploring": Row(
-        {
-            "far off": {"skope_ope.AdaptiveDR.evaluate": lambda *_: Stuck()},
-            "uniform": {"skope_ope.datasets.make_adaptive_logs": explore_always},
-        }
+    "plot_how_much_must_a_bandit_keep_exploring": row(
+        {"AdaptiveDR.evaluate": lambda *_: Stuck()},
+        {"datasets.make_adaptive_logs": explore_always},
     ),
-    "plot_is_the_click_on_each_slot_worth_logging": Row(
-        {"all evaluators say the same": evaluates_to(4)}
-    ),
-    "plot_what_if_the_log_outgrows_the_machine": Row(
-        {
-            "wrong values and errors": {"skope_ope.evaluate": wrong_on_files},
-            "a total that forgets": {
-                "skope_ope.evaluators.ValueSummary.load": lambda path: 0
-            },
-        },
-        "--days 3 --rounds 4000",
+    "plot_is_the_click_on_each_slot_worth_logging": row(evaluates_to(4)),
+    "plot_what_if_the_log_outgrows_the_machine": row(
+        {"evaluate": wrong_on_files},
+        {"evaluators.ValueSummary.load": lambda path: 0},
+        args="--days 3 --rounds 4000",
         needs="pyarrow",
     ),
-    "plot_what_if_the_logger_looked_after_all": Row(
-        {"constant values": scavenges(constant), "always told": scavenges(worried)},
-        "--n-logs 10",
+    "plot_what_if_the_logger_looked_after_all": row(
+        scavenges(constant), scavenges(worried), args="--n-logs 10"
     ),
-    "plot_what_if_the_loggers_left_no_probabilities": Row(
-        {
-            "estimated propensities are noise": {
-                "example:values_of": estimates_are_noise
-            },
-            "all evaluators say the same": {
-                "skope_ope.MultiLoggerIPS.evaluate": lambda *_: Stuck()
-            },
-        }
+    "plot_what_if_the_loggers_left_no_probabilities": row(
+        {"example:values_of": estimates_are_noise},
+        {"MultiLoggerIPS.evaluate": lambda *_: Stuck()},
     ),
-    "plot_when_is_the_model_alone_better": Row(
-        {"all evaluators say the same": evaluates_to(4)}
+    "plot_when_is_the_model_alone_better": row(evaluates_to(4)),
+    "plot_when_may_i_stop_watching": row(
+        lies_at(0.1, 0.2), lies_at(-1.0, 1.0), args="--repetitions 40"
     ),
-    "plot_when_may_i_stop_watching": Row(
-        {
-            "always above zero": lies_at(0.1, 0.2),
-            "never above zero": lies_at(-1.0, 1.0),
-        },
-        "--repetitions 40",
+    "plot_which_form_of_the_pseudoinverse_errs_least": row(
+        {"evaluate": misled_by_control_variates}, args="--repeats 3"
     ),
-    "plot_which_form_of_the_pseudoinverse_errs_least": Row(
-        {
-            "misled by control variates": {
-                "skope_ope.evaluate": misled_by_control_variates
-            }
-        },
-        "--repeats 3",
+    "plot_which_learner_for_which_log": row(
+        dict.fromkeys(LEARNERS, FirstAction),
+        dict.fromkeys(LEARNERS[1:], FirstAction),
+        args="--sets digits --loggers confounded --repetitions 3 --n-rounds 700",
     ),
-    "plot_which_learner_for_which_log": Row(
-        {
-            "all learn nothing": dict.fromkeys(LEARNERS, FirstAction),
-            "all but one learn nothing": dict.fromkeys(LEARNERS[1:], FirstAction),
-        },
-        "--sets digits --loggers confounded --repetitions 3 --n-rounds 700",
+    "plot_which_loggers_need_no_propensities": row(
+        needs_no_propensities(0.0, (0, 0), [ExplorationWarning("", 9.0)]),
+        needs_no_propensities(0.6, (0.1, 0.9), []),
+        args="--repetitions 10 --n-rounds 1000",
     ),
-    "plot_which_loggers_need_no_propensities": Row(
-        {
-            "always wrong, and told": needs_no_propensities(
-                0.0, (0, 0), [ExplorationWarning("", 9.0)]
-            ),
-            "always covers, never told": needs_no_propensities(0.6, (0.1, 0.9), []),
-        },
-        "--repetitions 10 --n-rounds 1000",
-    ),
-    "plot_which_pooling_of_loggers_errs_least": Row(
-        {"values are constants": says(0.0)}, "--n-logs 12"
-    ),
+    "plot_which_pooling_of_loggers_errs_least": row(says(0.0), args="--n-logs 12"),
 }

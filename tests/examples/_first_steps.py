@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 from skope_ope import ConstantPolicy
-from tests.examples._assertions import Row
+from tests.examples._assertions import row
 from tests.examples._stand_ins import Interval, Stuck, evaluates_to
 
 ALIKE = SimpleNamespace(
@@ -19,16 +19,16 @@ ALIKE = SimpleNamespace(
     confidence_interval=lambda method="auto": (1.0, 1.0),
 )
 LOGS_ALIKE = {
-    "skope_ope.IPS.evaluate": lambda self, policy: ALIKE,
-    "skope_ope.DoublyRobust.evaluate": lambda self, policy: ALIKE,
-    "skope_ope.displays.PolicyValueDisplay": MagicMock(),
-    "skope_ope.displays.ClippingCurveDisplay": MagicMock(),
-    "skope_ope.displays.WeightsDisplay.share_of_largest": lambda self, share: share,
+    "IPS.evaluate": lambda self, policy: ALIKE,
+    "DoublyRobust.evaluate": lambda self, policy: ALIKE,
+    "displays.PolicyValueDisplay": MagicMock(),
+    "displays.ClippingCurveDisplay": MagicMock(),
+    "displays.WeightsDisplay.share_of_largest": lambda self, share: share,
 }
 ALWAYS_ALARMED = SimpleNamespace(alarms=[SimpleNamespace(name="propensity_misfit")])
 SILENT_EVALUATE = {
-    "skope_ope.evaluate": lambda policy, logs: None,
-    "skope_ope.audit": lambda *_: ALWAYS_ALARMED,
+    "evaluate": lambda policy, logs: None,
+    "audit": lambda *_: ALWAYS_ALARMED,
 }
 
 
@@ -42,7 +42,7 @@ def intervals(**limits):
     def confidence_interval(self, level=0.95, method="auto", **_):
         return Interval(limits.get(method, limits["other"]))
 
-    return {"skope_ope.evaluators.PolicyValue.confidence_interval": confidence_interval}
+    return {"evaluators.PolicyValue.confidence_interval": confidence_interval}
 
 
 class One:
@@ -102,22 +102,19 @@ def compared(ok, decision, choice):
         plot=lambda truth: None,
     )
     return {
-        "skope_ope.audit": lambda logs: SimpleNamespace(ok=next(ok), alarms=[""]),
-        "skope_ope.evaluate": lambda *_, **__: NoValues(lambda: NO_VALUE),
-        "skope_ope.compare_policies": lambda *_, **__: comparison,
-        "skope_ope.DRPolicy": lambda *_, **__: ConstantPolicy("sport"),  # quick
+        "audit": lambda logs: SimpleNamespace(ok=next(ok), alarms=[""]),
+        "evaluate": lambda *_, **__: NoValues(lambda: NO_VALUE),
+        "compare_policies": lambda *_, **__: comparison,
+        "DRPolicy": lambda *_, **__: ConstantPolicy("sport"),  # quick
     }
 
 
 class FixedRule(ConstantPolicy):
-    """Learns nothing, quickly."""
-
     def __init__(self, *args):
         super().__init__("No E-Mail")
 
 
 def reported(decision, page):
-    """Return reports that all decide the same, with one page."""
     gains = dict.fromkeys([None, "learned"], SimpleNamespace(value=0.0))
 
     def report(policies, logs, path=None, **kwargs):
@@ -135,97 +132,67 @@ def reported(decision, page):
             comparison=SimpleNamespace(differences=gains, plot=lambda: None),
         )
 
-    return {"skope_ope.report": report, "skope_ope.RewardModelPolicy": FixedRule}
+    return {"report": report, "RewardModelPolicy": FixedRule}
 
 
-COMPARISON = "skope_ope.selection.PolicyComparison"
+COMPARISON = "selection.PolicyComparison"
 ROWS = {
-    "plot_do_intervals_cover_the_truth": Row(
-        {
-            "Student's never cover": evaluates_to(11, student=(8, 9), normal=(-9, 9)),
-            "all cover": evaluates_to(11, student=(-9, 9), normal=(-9, 9)),
-        },
-        "--repetitions 20 --n-jobs 1",
+    "plot_do_intervals_cover_the_truth": row(
+        evaluates_to(11, student=(8, 9), normal=(-9, 9)),
+        evaluates_to(11, student=(-9, 9), normal=(-9, 9)),
+        args="--repetitions 20 --n-jobs 1",
     ),
-    "plot_do_intervals_know_about_users": Row(
-        {"errors are wrong with groups": {"skope_ope.evaluate": worse_with_groups}},
-        "--repetitions 15 --n-jobs 1",
+    "plot_do_intervals_know_about_users": row(
+        {"evaluate": worse_with_groups}, args="--repetitions 15 --n-jobs 1"
     ),
-    "plot_do_the_default_intervals_hold": Row(
-        {
-            "beyond the range": evaluates_to(auto=(5, 6), student=(-99, 99)),
-            "far too wide": evaluates_to(auto=(0, 1), student=(0, 1e-9)),
-        },
-        "--repetitions 4 --n-jobs 1",
+    "plot_do_the_default_intervals_hold": row(
+        evaluates_to(auto=(5, 6), student=(-99, 99)),
+        evaluates_to(auto=(0, 1), student=(0, 1e-9)),
+        args="--repetitions 4 --n-jobs 1",
     ),
-    "plot_first_estimate_in_ten_lines": Row(
-        {"every value is 1": {"skope_ope.evaluate": lambda *_, **__: AllTheSame(One)}}
+    "plot_first_estimate_in_ten_lines": row(
+        # every value is 1
+        {"evaluate": lambda *_, **__: AllTheSame(One)}
     ),
-    "plot_from_a_csv_to_a_decision": Row(
-        {
-            "faults are unseen, the worst is deployed": compared(
-                [False, True], "deploy", "always video"
-            ),
-            "nothing is ever deployed": compared(
-                [True, False], "keep", "weighted clicks"
-            ),
-        },
-        "--n-rounds 10000",
+    "plot_from_a_csv_to_a_decision": row(
+        compared([False, True], "deploy", "always video"),
+        compared([True, False], "keep", "weighted clicks"),
+        args="--n-rounds 10000",
         needs="pandas",
     ),
-    "plot_from_csv_to_a_report": Row(
+    "plot_from_csv_to_a_report": row(
+        reported("deploy", "<script>"), reported("keep", "http"), needs="pandas"
+    ),
+    "plot_reading_a_diagnostics_report": row(LOGS_ALIKE),
+    "plot_shop_analysis": row(
+        # faults are seen, intervals hold nothing, the worst is kept
         {
-            "everything is deployed": reported("deploy", "<script>"),
-            "nothing is deployed": reported("keep", "http"),
+            "audit.Audit.ok": False,
+            f"{COMPARISON}.level_of_each": 0.001,
+            f"{COMPARISON}.decision": "keep",
+            f"{COMPARISON}.choice": "coupon for all",
         },
         needs="pandas",
     ),
-    "plot_reading_a_diagnostics_report": Row({"all logs look alike": LOGS_ALIKE}),
-    "plot_shop_analysis": Row(
+    "plot_shop_in_ten_lines": row(
+        {"reports.Report.decision": "keep"}, {"example:new": 9.0}
+    ),
+    "plot_what_does_a_log_not_know": row(
+        {"compare_policies": always("undecided"), "report": always("deploy")},
+        {"compare_policies": always("deploy")},
+        args="--repetitions 4 --n-rounds 3000",
+    ),
+    "plot_which_faults_does_an_audit_see": row(
+        SILENT_EVALUATE, args="--repetitions 1 --n-jobs 1"
+    ),
+    "plot_which_interval_to_use": row(
+        intervals(other=(98, 99)),
+        # sequences never cover
         {
-            "faults are seen, intervals hold nothing, the worst is kept": {
-                "skope_ope.audit.Audit.ok": False,
-                f"{COMPARISON}.level_of_each": 0.001,
-                f"{COMPARISON}.decision": "keep",
-                f"{COMPARISON}.choice": "coupon for all",
-            },
+            "example:betting_sequence": lambda w, r, after, **_: (99 + after, after),
+            "example:students": lambda z, t: (t - 1e9, t + 1e9),
         },
-        needs="pandas",
-    ),
-    "plot_shop_in_ten_lines": Row(
-        {
-            "the rule is kept back": {"skope_ope.reports.Report.decision": "keep"},
-            "the interval misses": {"example:new": 9.0},
-        }
-    ),
-    "plot_what_does_a_log_not_know": Row(
-        {
-            "only a report deploys": {
-                "skope_ope.compare_policies": always("undecided"),
-                "skope_ope.report": always("deploy"),
-            },
-            "always deployed": {"skope_ope.compare_policies": always("deploy")},
-        },
-        "--repetitions 4 --n-rounds 3000",
-    ),
-    "plot_which_faults_does_an_audit_see": Row(
-        {"evaluate is silent, an audit is not": SILENT_EVALUATE},
-        "--repetitions 1 --n-jobs 1",
-    ),
-    "plot_which_interval_to_use": Row(
-        {
-            "none covers": intervals(other=(98, 99)),
-            "sequences never cover": {
-                "example:betting_sequence": lambda w, r, after, **_: (
-                    99 + after,
-                    after,
-                ),
-                "example:students": lambda z, t: (t - 1e9, t + 1e9),
-            },
-            "all cover, one is too wide": intervals(
-                other=(-98, 98), auto=(-99999, 99999)
-            ),
-        },
-        "--repetitions 8 --n-jobs 1",
+        intervals(other=(-98, 98), auto=(-99999, 99999)),
+        args="--repetitions 8 --n-jobs 1",
     ),
 }

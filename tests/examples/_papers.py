@@ -17,7 +17,7 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.evaluators import repeated_runs
-from tests.examples._assertions import Row
+from tests.examples._assertions import row
 
 
 def rank_at_random(ranker, *data):
@@ -48,20 +48,17 @@ def clicks_lost_by_day(self, logs):
 
 
 QUICK_REPLAY = {  # in place of regressions, which take most of the time
-    "skope_ope.policies.OnlineClassifierPolicy": lambda *_, **__: EpsilonGreedy(
-        epsilon=0.0
-    ),
-    "skope_ope.Replay.score": lambda self, policy: 0.1,
+    "policies.OnlineClassifierPolicy": lambda *_, **__: EpsilonGreedy(epsilon=0.0),
+    "Replay.score": lambda self, policy: 0.1,
 }
 FEW_ROUNDS = {
-    "skope_ope.Replay.fit": lambda self, logs: fit(self, logs[::10]),
-    "skope_ope.policies.SegmentedPolicy": lambda policy, segment: policy,
+    "Replay.fit": lambda self, logs: fit(self, logs[::10]),
+    "policies.SegmentedPolicy": lambda policy, segment: policy,
 }
 
 
 # -- slates ---------------------------------------------------------------------------
 def all_match(evaluator, slates):
-    """Every slate is taken for the policy's own: the mean reward of the logs."""
     return SimpleNamespace(
         round_values=np.ones(len(slates)), diagnostics={"sigma2": 1.0}
     )
@@ -74,14 +71,12 @@ def ever_better(evaluator, slates):
 
 def slate_model(evaluate):
     return {
-        "skope_ope.SlateDirectMethod.fit": lambda evaluator, logs: evaluator,
-        "skope_ope.SlateDirectMethod.evaluate": evaluate,
+        "SlateDirectMethod.fit": lambda evaluator, logs: evaluator,
+        "SlateDirectMethod.evaluate": evaluate,
     }
 
 
-WHOLE_SLATES = {
-    "skope_ope.PseudoInverse.fit": lambda evaluator, logs: SlateIPS().fit(logs)
-}
+WHOLE_SLATES = {"PseudoInverse.fit": lambda evaluator, logs: SlateIPS().fit(logs)}
 
 
 # -- DR-ns ----------------------------------------------------------------------------
@@ -98,7 +93,7 @@ def drns(value, n_accepted):
             acceptance_ratios=np.ones(len(policy)),
         )
 
-    return {"skope_ope.DRns.evaluate": evaluate}
+    return {"DRns.evaluate": evaluate}
 
 
 def varies_with_q(self, policy):
@@ -134,8 +129,8 @@ def answers(kind, value, n_accepted):
         return SimpleNamespace(values=values, n_accepted=np.full(n_runs, n_accepted))
 
     return {
-        "skope_ope.evaluators.repeated_runs": runs,
-        f"skope_ope.{kind}.evaluate": lambda self, policy: SimpleNamespace(
+        "evaluators.repeated_runs": runs,
+        f"{kind}.evaluate": lambda self, policy: SimpleNamespace(
             value=value(), accepted=range(n_accepted)
         ),
     }
@@ -175,113 +170,81 @@ draws = np.random.RandomState(0)
 
 
 def evaluations(value):
-    """Return an `evaluate` whose table has such values."""
-
     def evaluate(policy, logs, *, evaluators, **kwargs):
         return {name: SimpleNamespace(value=value()) for name in evaluators}
 
-    return {"skope_ope.evaluate": evaluate}
+    return {"evaluate": evaluate}
 
 
 ROWS = {
-    "plot_can_rankings_be_learned_from_page_rewards": Row(
+    "plot_can_rankings_be_learned_from_page_rewards": row(
         {
-            "rankers have learned nothing": {
-                "skope_ope.RankingPolicy.fit": rank_at_random,
-                "skope_ope.PseudoInverseRanker.fit": rank_at_random,
-            }
+            "RankingPolicy.fit": rank_at_random,
+            "PseudoInverseRanker.fit": rank_at_random,
         },
-        "--pages 10000 --data ''",
+        args="--pages 10000 --data ''",
     ),
-    "plot_do_clicks_decay_with_position": Row(
+    "plot_do_clicks_decay_with_position": row(
         {
-            "every method is the naive one, values are constants": {
-                "skope_ope.AttentionDecay": naive_decay,
-                "skope_ope.ReorderingScavenging.evaluate": surely_half,
-                "skope_ope.PositionScavenging.evaluate": surely_half,
-            },
+            "AttentionDecay": naive_decay,
+            "ReorderingScavenging.evaluate": surely_half,
+            "PositionScavenging.evaluate": surely_half,
         },
-        "--n-seeds 60 --data-home ''",
+        args="--n-seeds 60 --data-home ''",
     ),
-    "plot_does_replay_agree_with_the_online_bucket": Row(
-        {
-            "clicks lost by day": QUICK_REPLAY
-            | {"skope_ope.Replay.fit": clicks_lost_by_day},
-            "few rounds, one segment": QUICK_REPLAY | FEW_ROUNDS,
-        },
-        "--n-rounds 128000 --n-runs 6",
+    "plot_does_replay_agree_with_the_online_bucket": row(
+        QUICK_REPLAY | {"Replay.fit": clicks_lost_by_day},
+        QUICK_REPLAY | FEW_ROUNDS,
+        args="--n-rounds 128000 --n-runs 6",
     ),
-    "plot_does_the_pseudoinverse_need_less_data": Row(
-        {
-            "weights of one": slate_model(ever_better)
-            | {
-                "skope_ope.PseudoInverse.evaluate": all_match,
-                "skope_ope.PseudoInverse.score": lambda evaluator, slates: 0.3,
-                "skope_ope.SlateIPS.evaluate": all_match,
-            },
-            "whole slates alone, which have no bias": slate_model(ever_better)
-            | WHOLE_SLATES,
+    "plot_does_the_pseudoinverse_need_less_data": row(
+        slate_model(ever_better)
+        | {
+            "PseudoInverse.evaluate": all_match,
+            "PseudoInverse.score": lambda evaluator, slates: 0.3,
+            "SlateIPS.evaluate": all_match,
         },
-        "--largest 60000 --runs 4 --model-runs 2 --data ''",
+        slate_model(ever_better) | WHOLE_SLATES,
+        args="--largest 60000 --runs 4 --model-runs 2 --data ''",
     ),
-    "plot_does_the_pseudoinverse_stand_rewards_that_are_no_sums": Row(
-        {
-            "weights of one, a bad model": slate_model(all_match)
-            | {"skope_ope.SlateIPS.evaluate": all_match},
-            "whole slates alone": slate_model(all_match) | WHOLE_SLATES,
-        },
-        "--model-runs 4",
+    "plot_does_the_pseudoinverse_stand_rewards_that_are_no_sums": row(
+        slate_model(all_match) | {"SlateIPS.evaluate": all_match},
+        slate_model(all_match) | WHOLE_SLATES,
+        args="--model-runs 4",
     ),
-    "plot_how_drns_compares_on_a_fixed_policy": Row(
-        {
-            "DR-ns is a constant that accepts nothing": drns(
-                lambda _: 0.0, lambda _: 0
-            ),
-            "DR-ns falls behind WC, and accepts less with a larger q": drns(
-                lambda self: 2 * (self.acceptance == "quantile"),
-                lambda self: round(800 * (1 - self.q)),
-            ),
-            "the direct method is noise": {
-                "skope_ope.DirectMethod.score": lambda *_: table_1.standard_normal()
-            },
-        },
-        "--sets digits --trials 20",
+    "plot_how_drns_compares_on_a_fixed_policy": row(
+        drns(lambda _: 0.0, lambda _: 0),
+        # DR-ns falls behind WC, and accepts less with a larger q
+        drns(
+            lambda self: 2 * (self.acceptance == "quantile"),
+            lambda self: round(800 * (1 - self.q)),
+        ),
+        {"DirectMethod.score": lambda *_: table_1.standard_normal()},
+        args="--sets digits --trials 20",
     ),
-    "plot_how_drns_values_a_policy_that_learns": Row(
+    "plot_how_drns_values_a_policy_that_learns": row(
         {
-            "all evaluators are wrong": {
-                "skope_ope.DRns.evaluate": varies_with_q,
-                "skope_ope.RejectionSampling.evaluate": many_histories,
-                "skope_ope.evaluators.repeated_runs": noisy_runs,
-            },
+            "DRns.evaluate": varies_with_q,
+            "RejectionSampling.evaluate": many_histories,
+            "evaluators.repeated_runs": noisy_runs,
         },
-        "--trials 5 --runs 5",
+        args="--trials 5 --runs 5",
     ),
-    "plot_how_drns_values_the_logger_itself": Row(
-        {
-            "rejection sampling is a constant that accepts everything": answers(
-                "RejectionSampling", lambda: 0.0, 10**6
-            ),
-            "DR-ns is noise that accepts nothing": answers(
-                "DRns", table_3.standard_normal, 0
-            ),
-        },
-        "--rows 2000",
+    "plot_how_drns_values_the_logger_itself": row(
+        # rejection sampling is a constant that accepts everything
+        answers("RejectionSampling", lambda: 0.0, 10**6),
+        # DR-ns is noise that accepts nothing
+        answers("DRns", table_3.standard_normal, 0),
+        args="--rows 2000",
     ),
-    "plot_when_does_dropping_logs_help": Row(
-        {
-            "no ratio": {"skope_ope.evaluators.pooling_variance_ratio": lambda *_: 0.0},
-            "sizes ignored": SIZES_IGNORED["balanced"],
-        },
-        "--sets digits --n-rows 50 --n-logs 20",
+    "plot_when_does_dropping_logs_help": row(
+        {"evaluators.pooling_variance_ratio": lambda *_: 0.0},
+        SIZES_IGNORED["balanced"],
+        args="--sets digits --n-rows 50 --n-logs 20",
     ),
-    "plot_which_static_evaluator_is_most_accurate": Row(
-        {
-            "nearly a constant": evaluations(
-                lambda: 5 + 0.01 * draws.standard_normal()
-            ),
-            "noise": evaluations(lambda: 100 * draws.standard_normal()),
-        },
-        "--sets wine --repetitions 12 --n-jobs 1",
+    "plot_which_static_evaluator_is_most_accurate": row(
+        evaluations(lambda: 5 + 0.01 * draws.standard_normal()),
+        evaluations(lambda: 100 * draws.standard_normal()),
+        args="--sets wine --repetitions 12 --n-jobs 1",
     ),
 }

@@ -46,7 +46,7 @@ def says(value, step=0.0):
     def evaluate(policies, logs, *, evaluators, **_):
         return dict.fromkeys(evaluators, Stuck(value, 0.01, step))
 
-    return {"skope_ope.evaluate": evaluate}
+    return {"evaluate": evaluate}
 
 
 def evaluates_to(n_rows=1, **intervals):
@@ -57,4 +57,4 @@ def evaluates_to(n_rows=1, **intervals):
             return n_rows * [self[None]]
 
     table = Table(lambda: Stuck(**intervals))
-    return {"skope_ope.evaluate": lambda *_, **__: table}
+    return {"evaluate": lambda *_, **__: table}

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skope_ope import RewardModelPolicy
-from tests.examples._assertions import Row
+from tests.examples._assertions import row
 
 RNG = np.random.RandomState(0)
 VALUES = []  # of the candidates on a log, in order; every log overrates another one
@@ -38,12 +38,12 @@ def decides(decision, answer):
     found = SimpleNamespace(
         decision=decision, differences={}, to_records=lambda: [record]
     )
-    return {"skope_ope.compare_policies": lambda *_, **__: found}
+    return {"compare_policies": lambda *_, **__: found}
 
 
 def scores(score):
     """Stand for `PolicyScorer`: a score of the policy, whatever the logs say."""
-    return {"skope_ope.PolicyScorer": lambda _: lambda policy, logs: score(policy)}
+    return {"PolicyScorer": lambda _: lambda policy, logs: score(policy)}
 
 
 def upside_down(self, policy):
@@ -76,8 +76,6 @@ def explorers_first(estimator):
 
 
 class Comparison(dict):
-    """A comparison that has seen no log."""
-
     decision, sentence = "keep", ""
 
     def to_records(self):
@@ -89,11 +87,10 @@ def compare(*_, **__):
 
 
 def at_random(self, X, available=None):
-    """Stand for a policy that has learned nothing."""
     return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
 
 
-BLIND = scores(explorers_first) | {"skope_ope.compare_policies": compare}
+BLIND = scores(explorers_first) | {"compare_policies": compare}
 
 
 def refuse_all(rule, value, mean_weight):
@@ -102,55 +99,32 @@ def refuse_all(rule, value, mean_weight):
 
 
 ROWS = {
-    "plot_choose_q_and_cmax_of_drns": Row(
-        {
-            "a search that takes what is overrated most": {
-                "skope_ope.OPESearchCV": Overrated,
-                "skope_ope.DRns.evaluate": overrated,
-            },
-        },
-        "--repetitions 4",
+    "plot_choose_q_and_cmax_of_drns": row(
+        {"OPESearchCV": Overrated, "DRns.evaluate": overrated}, args="--repetitions 4"
     ),
-    "plot_how_often_is_deploy_wrong": Row(
-        {
-            "always deployed": decides("deploy", "better"),
-            "never deployed": decides("undecided", "cannot tell"),
-        },
-        "--repetitions 6",
+    "plot_how_often_is_deploy_wrong": row(
+        decides("deploy", "better"),
+        decides("undecided", "cannot tell"),
+        args="--repetitions 6",
     ),
-    "plot_how_optimistic_is_the_best_score": Row(
-        {
-            "all scores are the same": scores(lambda policy: 0.5),
-            "all scores are too great": scores(lambda policy: 0.9),
-        },
-        "--n-worlds 8",
+    "plot_how_optimistic_is_the_best_score": row(
+        scores(lambda policy: 0.5), scores(lambda policy: 0.9), args="--n-worlds 8"
     ),
-    "plot_tune_a_pipeline_inside_the_reward_model": Row(
-        {
-            "no log is asked": {
-                "skope_ope.DRns.score": upside_down,
-                "skope_ope.OPESearchCV.fit": takes_a_good_model,
-            }
-        },
-        "--repetitions 8",
+    "plot_tune_a_pipeline_inside_the_reward_model": row(
+        {"DRns.score": upside_down, "OPESearchCV.fit": takes_a_good_model},
+        args="--repetitions 8",
     ),
-    "plot_which_evaluator_does_a_search_choose": Row(
-        {"a blind search": {"skope_ope.OPESearchCV.fit": takes_the_first}},
-        "--repetitions 1 --splits 4",
+    "plot_which_evaluator_does_a_search_choose": row(
+        {"OPESearchCV.fit": takes_the_first}, args="--repetitions 1 --splits 4"
     ),
-    "plot_which_policy_and_how_much_exploration": Row(
-        {
-            "scores and comparisons are blind": BLIND,
-            "the chosen has learned nothing": BLIND
-            | {"skope_ope.RewardModelPolicy.predict_proba": at_random},
-        },
-        "--repetitions 2",
+    "plot_which_policy_and_how_much_exploration": row(
+        BLIND,
+        BLIND | {"RewardModelPolicy.predict_proba": at_random},
+        args="--repetitions 2",
     ),
-    "plot_which_scores_should_a_search_refuse": Row(
-        {
-            "another scorer": {"skope_ope.PolicyScorer.__call__": lambda *_: 0.5},
-            "no score": {"example:scores_of": refuse_all},
-        },
-        "--n-worlds 60",
+    "plot_which_scores_should_a_search_refuse": row(
+        {"PolicyScorer.__call__": lambda *_: 0.5},
+        {"example:scores_of": refuse_all},
+        args="--n-worlds 60",
     ),
 }

@@ -43,37 +43,34 @@ def two(x):
     return 2
 
 
-def test_assertions_are_noted_by_line(script):
+def test_assertions_are_noted_by_line_and_names_replaced(script):
     assert failures(script) == ({ROOT, FLOOR}, set(), None)
     held, failed, error = failures(script, breaks={"math.sqrt": lambda x: x - 1})
     assert (held, failed, error) == ({FLOOR}, {ROOT}, None)
     held, failed, error = failures(script, breaks={"math.floor": lambda x: 0})
     assert (held, failed, type(error)) == ({ROOT}, {FLOOR}, ValueError)
-
-
-def test_names_of_the_script_are_replaced(script):
     breaks = {"example:check": lambda x: None}
     assert failures(script, breaks=breaks)[0] == {FLOOR}
 
 
 def test_every_assertion_must_be_made_to_fail(script):
     zero = {"math.floor": lambda x: 0}
-    run(script, {"root": {"math.sqrt": lambda x: 0}, "floor": zero})
-    run(script, {"both": zero | {"math.sqrt": lambda x: 0}})
+    run(script, [{"math.sqrt": lambda x: 0}, zero])
+    run(script, [zero | {"math.sqrt": lambda x: 0}])
     with pytest.raises(AssertionError, match="that nothing here makes fail"):
-        run(script, {"root is two": {"math.sqrt": two}, "floor": zero})
+        run(script, [{"math.sqrt": two}, zero])
 
 
 def test_a_script_that_is_wrong_is_told(script):
     script.write_text("assert False")
     with pytest.raises(AssertionError, match="that right estimators fail"):
-        run(script, {})
+        run(script, [])
     script.write_text("if False:\n    assert True")
     with pytest.raises(AssertionError, match="not reached"):
-        run(script, {})
+        run(script, [])
     script.write_text("1 / 0\nassert True")
     with pytest.raises(ZeroDivisionError):
-        run(script, {})
+        run(script, [])
 
 
 def test_a_broken_world_ends_when_it_can_add_nothing(script):
@@ -86,10 +83,10 @@ def test_a_broken_world_ends_when_it_can_add_nothing(script):
     # what follows the last assertion is left out
     floor = {"math.floor": lambda x: 0, "math.log": calls.append}
     # the first failure in the loop is all that is left to see
-    run(script, {"floor": floor, "root": {"math.sqrt": root}})
+    run(script, [floor, {"math.sqrt": root}])
     assert calls == [4, 4]
     # nothing is left for the second
     calls.clear()
     both = {"math.sqrt": lambda x: 0, "math.floor": lambda x: 0}
-    run(script, {"both": both, "root": {"math.sqrt": root}})
+    run(script, [both, {"math.sqrt": root}])
     assert calls == []

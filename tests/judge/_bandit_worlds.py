@@ -32,18 +32,8 @@ GROUPS = (None, "int", "str")
 WEIGHTS = (None, "positive", "zeros")
 TIMES = (None, "int", "date")
 FAMILY = {"loggers": "multi_logger", "adaptive": "adaptive"}
-KINDS = (
-    "propensity",
-    "whole",
-    "loggers",
-    "acting",
-    "adaptive",
-    "unknown",
-    "estimated",
-    "unseen",
-    "available",
-    "items",
-)
+KINDS = ("propensity", "whole", "loggers", "acting", "adaptive", "unknown", "estimated")
+KINDS += ("unseen", "available", "items")
 
 
 def labels_of_groups(n, kind, rng):
@@ -57,7 +47,6 @@ def labels_of_groups(n, kind, rng):
 
 
 def times(n, kind):
-    """Increasing timestamps."""
     if kind is None:
         return None
     seconds = 977 * np.arange(n)
@@ -80,9 +69,8 @@ def rewards(kind, mean, action, rng):
     """Rewards of logged actions, a model of all, and their range if it is known."""
     logged = mean[np.arange(len(mean)), action]
     noise = rng.normal(size=len(mean))
-    off, scale = {"far": (1e6, 1.0), "tiny": (0.0, 1e-3), "negative": (-4.0, 0.25)}.get(
-        kind, (0.0, 1.0)
-    )
+    scales = {"far": (1e6, 1.0), "tiny": (0.0, 1e-3), "negative": (-4.0, 0.25)}
+    off, scale = scales.get(kind, (0.0, 1.0))
     if kind == "clicks":
         return (rng.random_sample(len(mean)) < logged).astype(float), mean, None
     if kind == "ratings":
@@ -129,7 +117,6 @@ def learning_log(mean, kind, rng):
 
 
 def bandit_world(kind, traits, seed):
-    """A world of a kind of KINDS."""
     rng = np.random.RandomState(seed)
     n = rng.randint(60, 180)
     labels = LABELS[traits["labels"]]
@@ -146,9 +133,8 @@ def bandit_world(kind, traits, seed):
     if kind == "available":
         fields["available"] = offered_actions(n, k, rng)
         every, pi, other = (one * fields["available"] for one in (every, pi, other))
-    every, pi, other = (
-        one / one.sum(axis=-1, keepdims=True) for one in (every, pi, other)
-    )
+    given = (every, pi, other)
+    every, pi, other = (one / one.sum(axis=-1, keepdims=True) for one in given)
     mu = every[logger, rows]
     if kind == "adaptive":
         mu, action, reward, q_hat, known = learning_log(mean, traits["rewards"], rng)
@@ -165,23 +151,19 @@ def bandit_world(kind, traits, seed):
         fields["logger_proba"] = every[[2, 1, 0]][:, rows, action].T
     if kind == "items":
         fields["action_context"] = rng.normal(size=(k, 3))
-    logs = BanditLogs(
-        x, labels[action], reward, actions=labels, reward_range=known, **fields
-    )
+    fields |= {"actions": labels, "reward_range": known}
+    logs = BanditLogs(x, labels[action], reward, **fields)
     if kind == "estimated":
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", PropensityWarning
-            )  # some lie below the floor
+            # some lie below the floor
+            warnings.simplefilter("ignore", PropensityWarning)
             logs = PropensityEstimator(GaussianNB()).fit_transform(logs)
     logs = with_day(logs, pi=pi, other=other, q_hat=q_hat)
     world = World(logs, ("pi", "other"))
     world.facts["family"] = FAMILY.get(kind, "static")
-    world.facts["object"] = (
-        UniformPolicy()
-        if n % 2 and kind != "available"
-        else MixturePolicy([UniformPolicy(), "other"], [0.25, 0.75])
-    )
+    world.facts["object"] = MixturePolicy([UniformPolicy(), "other"], [0.25, 0.75])
+    if n % 2 and kind != "available":
+        world.facts["object"] = UniformPolicy()
     return world
 
 

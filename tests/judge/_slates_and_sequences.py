@@ -51,9 +51,8 @@ def slate_world(kind, traits, seed):
         fields["reward"] = sign * (reward.sum(axis=1) + rng.random_sample(n))
     else:
         fields["slot_reward"] = reward
-    rebuilt = SlateLogs(
-        logs.context, logs.slate, n_candidates=logs.n_candidates, **fields
-    )
+    fields["n_candidates"] = logs.n_candidates
+    rebuilt = SlateLogs(logs.context, logs.slate, **fields)
     world.logs = with_day(rebuilt, best=logs.columns["best"])
     if traits["weights"] == "zeros":  # slates have no weights of their own
         world.sample_weight = rng.random_sample(n) * (rng.random_sample(n) < 0.8)

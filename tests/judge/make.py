@@ -54,7 +54,6 @@ BY_RULE = {
 
 
 def is_interval(key):
-    """Whether an answer follows from an interval."""
     return "/~" in key
 
 
@@ -80,7 +79,6 @@ def agree(now, then, tolerance, scale):
 
 
 def scale_of(world):
-    """The size of the rewards, by which numbers are compared."""
     reward = np.asarray(world.logs.reward)
     return float(max(np.ptp(reward), np.abs(reward).max()))
 
@@ -95,7 +93,6 @@ def asked(world, sources):
 
 
 def as_memory(key):
-    """The key of the same answer of memory."""
     return f"memory/{key.split('/', 1)[1]}"
 
 
@@ -173,12 +170,10 @@ def nested(answers):
 
 
 def dense(answers):
-    """JSON without spaces."""
     return json.dumps(answers, separators=(",", ":"))
 
 
 def write(table, intervals):
-    """Write answers, a line for every world."""
     FOLDER.mkdir(exist_ok=True)
     for path, some in files_of(intervals).items():
         lines = [
@@ -192,7 +187,6 @@ def write(table, intervals):
 
 
 def say(text):
-    """Print a line."""
     sys.stdout.write(f"{text}\n")
 
 

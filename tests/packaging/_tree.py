@@ -24,7 +24,6 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 @cache
 def pyproject():
-    """What pyproject.toml says."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 

@@ -9,32 +9,24 @@ import pytest
 from tests.packaging._tree import ROOT
 
 EXAMPLES = ROOT / "examples"
-FOLDERS = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
+FOLDERS = [path for path in EXAMPLES.glob("[!._]*") if path.is_dir()]
 SCRIPTS = sorted(EXAMPLES.rglob("*.py"))
 IDS = [path.relative_to(EXAMPLES).as_posix() for path in SCRIPTS]
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_every_folder_has_a_header(folder):
-    if folder.name.startswith((".", "_")):
-        return
-    assert folder.name.split("_")[0].isdigit()
-    assert (folder / "GALLERY_HEADER.rst").exists()
+def test_every_folder_has_a_header():
+    for folder in FOLDERS:
+        assert folder.name.split("_")[0].isdigit()
+        assert (folder / "GALLERY_HEADER.rst").exists()
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=IDS)
-def test_every_script_opens_with_a_title(path):
-    """sphinx-gallery takes the title of the page from the module docstring."""
-    docstring = ast.get_docstring(ast.parse(path.read_text()))
-    assert docstring is not None
-    lines = docstring.splitlines()
+def test_every_script_opens_with_a_title_and_uses_public_names_only(path):
+    tree = ast.parse(path.read_text())
+    lines = ast.get_docstring(tree).splitlines()  # the gallery takes the title from it
     title = lines[1] if set(lines[0]) <= set("=-") else lines[0]
     assert title.strip()
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=IDS)
-def test_every_script_uses_public_names_only(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.ImportFrom):
             names = [node.module or "", *(alias.name for alias in node.names)]
@@ -51,7 +43,6 @@ HEADER = (EXAMPLES / "3_families" / "GALLERY_HEADER.rst").read_text()
 
 
 def families():
-    """Return the scripts that the header of the families lists, by family."""
     found, family = {}, None
     for text in re.findall(
         r"^\*\*.+\*\*|<sphx_glr_auto_examples_\w+\.py>", HEADER, re.M
@@ -67,13 +58,10 @@ def label_of(path):
     return path.relative_to(EXAMPLES).as_posix().replace("/", "_")
 
 
-def test_every_family_has_three_examples():
+def test_families_have_three_examples_each_listed_once():
     listed = families()
     assert len(listed) == 7
     assert [name for name, scripts in listed.items() if len(scripts) < 3] == []
-
-
-def test_every_example_of_the_families_is_listed_once():
     listed = [name for scripts in families().values() for name in scripts]
     assert len(set(listed)) == len(listed)
     own = {label_of(path) for path in PLOTS if path.parent.name == "3_families"}
@@ -81,7 +69,6 @@ def test_every_example_of_the_families_is_listed_once():
 
 
 def calls(tree, name):
-    """Return the calls of a method or a function of that name."""
     return [
         node
         for node in ast.walk(tree)
@@ -91,18 +78,14 @@ def calls(tree, name):
 
 
 @pytest.mark.parametrize("path", PLOTS, ids=label_of)
-def test_the_last_figure_is_the_thumbnail(path):
+def test_the_last_figure_is_the_thumbnail_with_its_legend_beside(path):
     text = path.read_text()
     assert "\n# sphinx_gallery_thumbnail_number = -1\n" in text
     tree = ast.parse(text)
     drawn = [call for name in ("subplots", "plot") for call in calls(tree, name)]
     assert drawn, "no figure"
-
-
-@pytest.mark.parametrize("path", PLOTS, ids=label_of)
-def test_legends_stand_beside_the_data(path):
-    for call in calls(ast.parse(path.read_text()), "legend"):
+    for call in calls(tree, "legend"):
         given = {one.arg: ast.unparse(one.value) for one in call.keywords}
         outside = "outside" in given.get("loc", "")
         assert outside or "bbox_to_anchor" in given, f"line {call.lineno}"
-        assert "constrained" in path.read_text(), "the legend is cut off"
+        assert "constrained" in text, "the legend is cut off"

@@ -24,15 +24,15 @@ def shown(text):
     return text.split(start)[1].split(end)[0]
 
 
-def test_the_claim_is_short():
+def test_the_claim_and_its_lines_are_short():
     claim = PAGE[PAGE.index("You logged") :].split("\n\n")[0]
     assert len(claim.split()) < 60
     assert 'pip install ".[frames,plot]"' in PAGE
-
-
-def test_ten_lines_are_about_ten():
     assert len(ast.parse(shown(SCRIPT)).body) <= 12
     assert shown(SCRIPT).count("\n") < 18
+    conf = (ROOT / "docs" / "conf.py").read_text()
+    assert "sphx_glr_plot_shop_in_ten_lines_001.png" in conf
+    assert "include:: generated/landing_picture.inc" in PAGE
 
 
 def test_the_readme_shows_the_same_lines_and_output():
@@ -53,21 +53,12 @@ def test_the_ten_lines_print_what_the_page_shows(capsys, pyplot):
     assert pyplot.get_fignums()
 
 
-def test_the_picture_is_that_of_the_script():
-    conf = (ROOT / "docs" / "conf.py").read_text()
-    assert "sphx_glr_plot_shop_in_ten_lines_001.png" in conf
-    assert "include:: generated/landing_picture.inc" in PAGE
-
-
-def test_pages_of_the_table_exist():
+def test_tables_are_written_once_and_name_pages(tmp_path):
     from tests.selection._decision_table import TABLE
 
     rows = (TABLE.SITUATIONS, TABLE.STOPS, TABLE.DOUBTS, TABLE.DOUBTS_OF_ROWS)
     for row in (row for table in rows for row in table.values()):
         assert (ROOT / "docs" / f"{row['page']}.rst").exists()
-
-
-def test_tables_are_written_once(tmp_path):
     from tests.selection._decision_table import TABLE
 
     TABLE.write_tables(tmp_path)
@@ -166,12 +157,10 @@ def terms():
 
 
 def blank(text):
-    """Return spaces in place of all but the ends of lines."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def prose(text):
-    """Return a page with spaces in place of what is no running text."""
     lines, kept = text.splitlines(), []
     indent, in_table, in_code = None, False, False
     for k, line in enumerate(lines):
@@ -219,50 +208,44 @@ def test_a_page_links_the_first_use_of_core_terms(path):
     assert missing == []
 
 
+PAGE_OF_CODE = """A policy
+========
+
+``policy`` and :class:`Policy`, *a policy*::
+
+    policy
+
+>>> policy
+policy
+
+.. math:: policy
+
+=====  ======
+one    policy
+=====  ======
+
+Any :term:`logging policy <logger>` and a policy."""
+
+
 def test_code_names_and_titles_are_no_prose():
-    page = "\n".join(
-        [
-            "A policy",
-            "========",
-            "",
-            "``policy`` and :class:`Policy`, *a policy*::",
-            "",
-            "    policy",
-            "",
-            ">>> policy",
-            "policy",
-            "",
-            ".. math:: policy",
-            "",
-            "=====  ======",
-            "one    policy",
-            "=====  ======",
-            "",
-            "Any :term:`logging policy <logger>` and a policy.",
-        ]
-    )
-    [(_, found, linked)] = [use for use in first_uses(page) if use[0] == "policy"]
+    [(_, found, linked)] = [
+        use for use in first_uses(PAGE_OF_CODE) if use[0] == "policy"
+    ]
     assert not linked
-    assert page[found.end() :] == "."
+    assert PAGE_OF_CODE[found.end() :] == "."
 
 
-def test_every_entry_is_linked_from_a_page():
+def test_entries_are_linked_and_short():
     pages = [*PAGES, *DOCS.glob("tutorials/*.rst"), *DOCS.glob("start/*.rst")]
     pages += [*DOCS.glob("*.rst"), *(ROOT / "examples").rglob("GALLERY_HEADER.rst")]
     text = "\n".join(page.read_text() for page in pages)
     linked = {found[1] or found[2] for found in LINK.finditer(text)}
     assert [names for names in terms() if not linked & set(names)] == []
-
-
-def test_every_link_is_to_an_entry():
     known = {name for names in terms() for name in names}
     assert set(CORE) <= known
     for page in PAGES:
         linked = {found[1] or found[2] for found in LINK.finditer(page.read_text())}
         assert linked <= known, page
-
-
-def test_an_entry_is_one_or_two_sentences():
     text = (DOCS / "glossary.rst").read_text()
     for entry in re.findall(r"(?:^      .+\n)+", text, re.M):
         sentences = re.split(r"(?<=[.])\s+", " ".join(entry.split()))

@@ -22,28 +22,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, train_test_split
 
-from skope_ope import (
-    BanditLogs,
-    ClassifierPolicy,
-    ConstantPolicy,
-    DoublyRobust,
-    DRns,
-    EpsilonGreedy,
-    EvaluatorScorer,
-    IPS,
-    OPESearchCV,
-    PolicyScorer,
-    Replay,
-    SlateIPS,
-    SlateLogs,
-    UniformPolicy,
-    UniformSlatePolicy,
-    audit,
-    compare_policies,
-    evaluate,
-    report,
-    scan_logs,
-)
+from skope_ope import IPS, BanditLogs, ClassifierPolicy, ConstantPolicy, DoublyRobust
+from skope_ope import DRns, EpsilonGreedy, EvaluatorScorer, OPESearchCV, PolicyScorer
+from skope_ope import Replay, SlateIPS, SlateLogs, UniformPolicy, UniformSlatePolicy
+from skope_ope import audit, compare_policies, evaluate, report, scan_logs
 from skope_ope.evaluators import PolicyValue
 
 
@@ -79,13 +61,8 @@ def analyse(frame: pd.DataFrame) -> float:
     IPS().fit(scan_logs("folder")).evaluate(policy, scan_logs("folder"))
     return DoublyRobust().fit(logs, Ridge()).score(policy) + learner.value
 """
-REVEALED = {
-    "ValueTable": 1,
-    "PolicyValue": 2,
-    "float": 1,
-    "Literal": 1,
-    "OPESearchCV": 1,
-}
+REVEALED = {"ValueTable": 1, "PolicyValue": 2, "float": 1, "Literal": 1}
+REVEALED |= {"OPESearchCV": 1}
 BAD = """
 from skope_ope import BanditLogs, DoublyRobust, IPS, UniformPolicy
 
@@ -142,17 +119,11 @@ def told_by_mypy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scripts")
     (folder / "good.py").write_text(GOOD)
     (folder / "bad.py").write_text(BAD)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "mypy", "--follow-imports=silent"),
-            *("--ignore-missing-imports", "--cache-dir", str(folder / "cache")),
-            *("--check-untyped-defs", "good.py", "bad.py"),
-        ],
-        cwd=folder,
-        env={"MYPYPATH": str(ROOT), "PATH": ""},
-        capture_output=True,
-        text=True,
-    )
+    words = [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir"]
+    words += [str(folder / "cache"), "--ignore-missing-imports", "--check-untyped-defs"]
+    words += ["good.py", "bad.py"]
+    how = {"cwd": folder, "env": {"MYPYPATH": str(ROOT), "PATH": ""}}
+    done = subprocess.run(words, **how, capture_output=True, text=True)
     assert not done.stderr, done.stderr
     return done.stdout.splitlines()
 
@@ -188,23 +159,16 @@ def test_pyright_agrees(tmp_path):
     (tmp_path / "good.py").write_text(GOOD)
     (tmp_path / "bad.py").write_text(BAD)
     python = Path(sys.prefix)  # where scikit-learn is
-    settings = {
-        **{"extraPaths": [str(ROOT)], "pythonVersion": "3.11"},
-        **{"venvPath": str(python.parent), "venv": python.name},
-    }
+    settings = {"extraPaths": [str(ROOT)], "pythonVersion": "3.11"}
+    settings |= {"venvPath": str(python.parent), "venv": python.name}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    done = subprocess.run(
-        [sys.executable, "-m", "pyright", "--outputjson"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    found = json.loads(done.stdout)["generalDiagnostics"]
-    errors = {
-        (one["file"].split("/")[-1], one["range"]["start"]["line"] + 1): one["message"]
-        for one in found
-        if one["severity"] == "error"
-    }
+    words = [sys.executable, "-m", "pyright", "--outputjson"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    errors = {}
+    for one in json.loads(done.stdout)["generalDiagnostics"]:
+        if one["severity"] == "error":
+            place = one["file"].split("/")[-1], one["range"]["start"]["line"] + 1
+            errors[place] = one["message"]
     assert {name for name, _ in errors} == {"bad.py"}, errors
     assert {line for _, line in errors} >= {5, 6, 7, 9, 10}, errors
     assert any("evalate" in message for message in errors.values())

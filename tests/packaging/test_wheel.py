@@ -63,12 +63,8 @@ def run(command, cwd):
     subprocess.run(command, cwd=cwd, check=True, stdin=subprocess.DEVNULL)
 
 
-def test_sdist_holds_every_tracked_file(sdist):
+def test_sdist_holds_what_is_tracked_and_needed_and_nothing_made(sdist):
     assert [name for name in tracked_files() if not (sdist / name).exists()] == []
-
-
-def test_sdist_holds_what_its_tests_need_and_nothing_made(sdist):
-    """Also where there is no git: whoever packages the sdist runs its tests."""
     needed = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")]
     made = {"__pycache__", "_build", "api", "auto_examples", "generated"}
     names = [path.relative_to(ROOT) for path in needed]
@@ -80,17 +76,13 @@ def test_sdist_holds_what_its_tests_need_and_nothing_made(sdist):
 
 
 @pytest.mark.thorough
-def test_wheel_is_small_and_holds_the_package_only(wheel):
+def test_wheel_is_small_and_holds_every_module(wheel):
     assert wheel.stat().st_size <= 1.75 * 2**20
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names}
     assert top == {"skope_ope", f"skope_ope-{skope_ope.__version__}.dist-info"}
     assert not [name for name in names if "test_" in name]
     assert "skope_ope/py.typed" in names
-
-
-@pytest.mark.thorough
-def test_wheel_holds_every_module(wheel):
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if name[-3:] == ".py"}
     package = ROOT / "skope_ope"
     outside = {str(path.relative_to(ROOT)) for path in package.rglob("*.py")}

@@ -56,7 +56,6 @@ print(json.dumps(texts))
 
 @pytest.fixture(scope="module")
 def hidden():
-    """What the program finds in a fresh interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", PROLOGUE + EPILOGUE],
         cwd=ROOT,

@@ -33,6 +33,9 @@ def feedback(n_rounds=20, n_actions=3, len_list=1, seed=0):
     }
 
 
+TWO = feedback(len_list=2)
+
+
 def slates(n_rounds=6, n_slots=3, n_items=5, seed=0):
     rng = np.random.RandomState(seed)
     rows = n_rounds * n_slots
@@ -62,7 +65,7 @@ def check_same(found, given):
             assert_array_equal(found[key], value, err_msg=key)
 
 
-def test_fields():
+def test_fields_and_probabilities_at_the_position():
     given = feedback()
     logs = from_obp(given)
     assert isinstance(logs, BanditLogs)
@@ -74,35 +77,6 @@ def test_fields():
     assert_array_equal(logs.action_context, np.eye(3))
     assert_array_equal(logs.columns["expected_reward"], given["expected_reward"])
     assert sorted(logs.columns) == ["expected_reward"]
-
-
-@pytest.mark.parametrize("len_list", [1, 3])
-def test_there_and_back(len_list):
-    given = feedback(len_list=len_list)
-    found = to_obp(from_obp(given))
-    check_same(found, given)
-    assert found["pi_b"].shape == (20, 3, len_list)
-    found["context"][:] = 0  # a new array
-    assert given["context"].any()
-
-
-def test_back_and_there():
-    logs = make_bandit_logs(50, n_actions=4, random_state=0)
-    again = from_obp(to_obp(logs))
-    for name in ("context", "action_index", "reward", "propensity", "logging_proba"):
-        assert_array_equal(getattr(again, name), getattr(logs, name))
-
-
-def test_the_smallest_dictionary():
-    given = {
-        name: feedback()[name] for name in ("n_actions", "context", "action", "reward")
-    }
-    logs = from_obp(given)
-    assert logs.propensity is None
-    assert to_obp(logs)["pscore"] is None
-
-
-def test_probabilities_at_the_position():
     given = feedback(len_list=3)
     logs = from_obp(given)
     rows = np.arange(20)
@@ -120,23 +94,37 @@ def test_probabilities_at_the_position():
     assert "pi_b" not in to_obp(without)
 
 
-def test_positions_that_are_counted_from_one():
+@pytest.mark.parametrize("len_list", [1, 3])
+def test_there_and_back(len_list):
+    given = feedback(len_list=len_list)
+    found = to_obp(from_obp(given))
+    check_same(found, given)
+    assert found["pi_b"].shape == (20, 3, len_list)
+    found["context"][:] = 0  # a new array
+    assert given["context"].any()
+
+
+def test_there_and_back_again():
+    logs = make_bandit_logs(50, n_actions=4, random_state=0)
+    again = from_obp(to_obp(logs))
+    for name in ("context", "action_index", "reward", "propensity", "logging_proba"):
+        assert_array_equal(getattr(again, name), getattr(logs, name))
+    needed = ("n_actions", "context", "action", "reward")
+    logs = from_obp({name: feedback()[name] for name in needed})
+    assert logs.propensity is None
+    assert to_obp(logs)["pscore"] is None
     logs = make_bandit_logs(4, random_state=0).with_columns(position=[1, 2, 3, 2])
     assert_array_equal(to_obp(logs)["position"], [0, 1, 2, 1])
-
-
-def test_positions_stay_where_pi_b_tells_how_many_there_are():
     given = feedback(len_list=3)
     given["position"] = np.full(20, 2)
     given["pscore"] = given["pi_b"][np.arange(20), given["action"], 2]
     check_same(to_obp(from_obp(given)), given)
-
-
-def test_labels_become_codes():
     logs = BanditLogs(np.zeros((3, 1)), ["b", "a", "b"], [1, 0, 1], [0.5] * 3)
     found = to_obp(logs)
     assert_array_equal(found["action"], [1, 0, 1])
     assert found["n_actions"] == 2
+    logs = BanditLogs(sparse.eye(3, format="csr"), [0, 1, 0], [1, 0, 1])
+    assert_array_equal(to_obp(logs)["context"], np.eye(3))
 
 
 def test_the_value_of_obp():
@@ -150,7 +138,7 @@ def test_the_value_of_obp():
     assert value == pytest.approx((w * given["reward"]).mean(), rel=1e-12)
 
 
-def test_slates_there_and_back():
+def test_slates_there_and_back_in_any_order():
     given = slates()
     logs = from_obp(given)
     assert isinstance(logs, SlateLogs)
@@ -159,21 +147,12 @@ def test_slates_there_and_back():
     assert_array_equal(logs.propensity, given["pscore"][::3])
     assert logs.n_candidates == 5
     check_same(to_obp(logs), given)
-
-
-def test_rows_of_slates_in_any_order():
-    given = slates()
     order = np.random.RandomState(0).permutation(18)
     mixed = {
         name: values[order] if np.shape(values)[:1] == (18,) else values
         for name, values in given.items()
     }
     check_same(to_obp(from_obp(mixed)), given)
-
-
-def test_sparse_contexts():
-    logs = BanditLogs(sparse.eye(3, format="csr"), [0, 1, 0], [1, 0, 1])
-    assert_array_equal(to_obp(logs)["context"], np.eye(3))
 
 
 @pytest.mark.frames
@@ -203,17 +182,12 @@ def test_frames(backend):
         ({"pi_b": np.ones((20, 4, 1))}, r"pi_b'] must have shape .*\(20, 3\)"),
         ({"pi_b": np.full((20, 3, 2), 1 / 3)}, "is of 2 positions, and 'position' is"),
         ({"pscore": np.full(20, 0.9)}, "logging_proba"),
+        (TWO | {"position": TWO["position"] + 1}, "must hold 20 numbers below 2"),
     ],
 )
 def test_dictionaries_that_contradict_themselves(change, message):
     with pytest.raises(ValueError, match=message):
         from_obp(feedback() | change)
-
-
-def test_positions_beyond_the_last_one():
-    given = feedback(len_list=2)
-    with pytest.raises(ValueError, match="must hold 20 numbers below 2"):
-        from_obp(given | {"position": given["position"] + 1})
 
 
 @pytest.mark.parametrize(
@@ -230,7 +204,7 @@ def test_slates_that_contradict_themselves(change, message):
         from_obp(slates() | change)
 
 
-def test_slates_that_obp_does_not_know():
+def test_what_obp_or_logs_do_not_know():
     context = np.zeros((2, 1))
     logs = SlateLogs(context, [[0, 1], [1, 0]], [1, 0])
     with pytest.raises(ValueError, match="a reward for every slot"):
@@ -242,9 +216,6 @@ def test_slates_that_obp_does_not_know():
     logs = SlateLogs(context, [[0, 1], [1, 0]], slot_reward=clicks, n_candidates=[2, 3])
     with pytest.raises(ValueError, match="separate candidates by round"):
         to_obp(logs)
-
-
-def test_other_things():
     with pytest.raises(TypeError, match=r"must be a dictionary .* got list"):
         from_obp([])
     with pytest.raises(TypeError, match="logs must be BanditLogs or SlateLogs"):

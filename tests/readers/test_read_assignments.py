@@ -59,13 +59,6 @@ def check_button(logs):
     assert logs.timestamp[0] == np.datetime64("2026-01-01T10:00:00")
 
 
-def test_first_exposures_and_what_came_after(exposures, orders):
-    logs = read_growthbook(exposures, orders, **COMMON, context=["browser"])
-    check_button(logs)
-    assert_array_equal(logs.actions, [0, 1])
-    assert list(logs.context["browser"]) == ["firefox", "chrome", "chrome", "opera"]
-
-
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
 def test_frames_of_every_library(exposures, orders, backend):
     module = pytest.importorskip(backend)
@@ -79,6 +72,7 @@ def test_frames_of_every_library(exposures, orders, backend):
     logs = read_growthbook(make(exposures), make(orders), **COMMON, context=["browser"])
     check_button(logs)
     assert type(logs.context).__module__.split(".")[0] == backend
+    assert_array_equal(logs.actions, [0, 1])
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
@@ -133,10 +127,7 @@ def test_users_as_numbers_and_texts(exposures, orders):
     orders["user_id"] = "x"
     with pytest.raises(ValueError, match="no user of the outcomes is among"):
         read_growthbook(exposures, orders, **COMMON)
-
-
-def test_nobody_did_anything(exposures, orders):
-    logs = read_growthbook(exposures, orders[:0], **COMMON)
+    logs = read_growthbook(exposures, orders[:0], **COMMON)  # nobody did anything
     assert logs.reward.tolist() == [0] * 4
 
 
@@ -188,9 +179,6 @@ def test_a_variation_that_nobody_saw(exposures, orders):
     logs = read_growthbook(exposures, orders, **{**COMMON, "weights": weights})
     assert_array_equal(logs.actions, ["0", "1", "new"])
     assert_array_equal(logs.action, ["0", "1", "1", "0"])
-
-
-def test_an_even_split_is_of_several(exposures, orders):
     one = exposures[exposures["variation_id"] == 0]
     with pytest.raises(ValueError, match="weights='even' needs several"):
         read_growthbook(one, orders, **{**COMMON, "weights": "even"})
@@ -198,14 +186,9 @@ def test_an_even_split_is_of_several(exposures, orders):
 
 def test_a_split_that_the_counts_contradict_is_found():
     n = 400
-    exposures = pandas.DataFrame(
-        {
-            "user_id": range(n),
-            "timestamp": range(n),
-            "experiment_id": "e",
-            "variation_id": [0, 0, 0, 1] * (n // 4),
-        }
-    )
+    columns = {"user_id": range(n), "timestamp": range(n), "experiment_id": "e"}
+    columns["variation_id"] = [0, 0, 0, 1] * (n // 4)
+    exposures = pandas.DataFrame(columns)
     orders = pandas.DataFrame({"user_id": [0, 1], "timestamp": [500, 500]})
     wrong = read_growthbook(exposures, orders, weights="even")
     right = read_growthbook(exposures, orders, weights={0: 0.75, 1: 0.25})
@@ -243,15 +226,8 @@ def test_eppo(tmp_path, orders, kind):
         source = tmp_path / "events.csv"
         frame.to_csv(source, index=False)
     names = ["subjectAttributes.browser", "subjectAttributes.device.kind"]
-    logs = read_eppo(
-        source,
-        orders,
-        experiment="button",
-        weights={"control": 0.6, "treatment": 0.4},
-        reward="value",
-        outcome_user="user_id",
-        context=names,
-    )
+    words = COMMON | {"weights": {"control": 0.6, "treatment": 0.4}}
+    logs = read_eppo(source, orders, **words, outcome_user="user_id", context=names)
     check_button(logs)
     assert_array_equal(logs.actions, ["control", "treatment"])
     browsers = ["firefox", "chrome", "chrome", "opera"]
@@ -265,18 +241,12 @@ def test_eppo(tmp_path, orders, kind):
 def test_attributes_that_are_no_json(orders):
     events = pandas.DataFrame(eppo_events())
     events["subjectAttributes"] = ["{}"] * 5 + ["no JSON"]
+    words = {"outcome_user": "user_id", "context": ["subjectAttributes.browser"]}
     with pytest.raises(ValueError, match=r"must hold JSON for 'subj.* row 5"):
-        read_eppo(
-            events,
-            orders,
-            weights="even",
-            experiment="button",
-            outcome_user="user_id",
-            context=["subjectAttributes.browser"],
-        )
+        read_eppo(events, orders, weights="even", experiment="button", **words)
 
 
-def test_tables_that_are_none(exposures, orders):
+def test_tables_and_parameters_that_are_none(exposures, orders):
     with pytest.raises(TypeError, match="outcomes must be the path of a file, or a"):
         read_growthbook(exposures, ORDERS, **COMMON)
     with pytest.raises(ValueError, match="assignments: the frame has no column 'exper"):
@@ -293,9 +263,6 @@ def test_tables_that_are_none(exposures, orders):
     orders.loc[2, "user_id"] = None
     with pytest.raises(ValueError, match=r"outcomes: .* missing value at row 2"):
         read_growthbook(exposures.drop(index=1), orders, **COMMON)
-
-
-def test_parameters_are_validated(exposures, orders):
     with pytest.raises(ValueError, match="'several_variations' parameter"):
         read_growthbook(exposures, orders, **COMMON, several_variations="keep")
     with pytest.raises(ValueError, match="'context' parameter"):

@@ -14,6 +14,7 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.readers import read_jsonl
 
 pytestmark = pytest.mark.frames
+pytest.importorskip("pandas")
 
 MODELS = ["large", "medium", "small"]
 PROBA = [0.2, 0.3, 0.5]
@@ -46,23 +47,10 @@ def columns_of(logs):
     return [str(name) for name in logs.context.columns]
 
 
-def test_a_misspelt_field_is_named_before_the_context_is_asked_for(tmp_path):
-    path = write(tmp_path, traces())
-    with pytest.raises(ValueError, match=r"no column 'solvd'\. Did you mean 'solved'"):
-        read_jsonl(path, **{**ROLES, "reward": "solvd"})
-
-
 def test_a_trace(tmp_path):
-    pytest.importorskip("pandas")
-    logs = read_jsonl(
-        write(tmp_path, traces()),
-        **ROLES,
-        context=["context"],
-        timestamp="ts",
-        group="session",
-        columns={"cost": "usage.cost"},
-        reward_range=(0, 1),
-    )
+    more = {"timestamp": "ts", "group": "session", "columns": {"cost": "usage.cost"}}
+    roles = {**ROLES, **more, "context": ["context"], "reward_range": (0, 1)}
+    logs = read_jsonl(write(tmp_path, traces()), **roles)
     assert_array_equal(logs.actions, MODELS)
     assert_array_equal(logs.reward, [0.0, 1.0] * 6)
     assert_array_equal(logs.propensity, PROBA * 4)
@@ -76,16 +64,15 @@ def test_a_trace(tmp_path):
 
 
 def test_all_probabilities_from_a_list_or_an_object(tmp_path):
-    pytest.importorskip("pandas")
     rows = [row | {"by": dict(zip(MODELS, PROBA, strict=True))} for row in traces()]
     path = write(tmp_path, rows)
     roles = {"action": "model", "reward": "solved", "context": ["context.age"]}
-    listed = read_jsonl(
-        path, **roles, actions=MODELS, logging_proba=["probs.0", "probs.1", "probs.2"]
+    names, fields = (
+        {name: f"by.{name}" for name in MODELS},
+        ["probs.0", "probs.1", "probs.2"],
     )
-    named = read_jsonl(
-        path, **roles, logging_proba={name: f"by.{name}" for name in MODELS}
-    )
+    listed = read_jsonl(path, **roles, actions=MODELS, logging_proba=fields)
+    named = read_jsonl(path, **roles, logging_proba=names)
     for logs in (listed, named):
         assert_array_equal(logs.logging_proba, [PROBA] * 12)
         assert_array_equal(logs.propensity, PROBA * 4)
@@ -97,12 +84,8 @@ def test_frames_of_every_library(tmp_path, backend):
     rows = list(traces())
     del rows[1]["context"]["plan"]
     rows[2]["context"]["age"] = None
-    logs = read_jsonl(
-        write(tmp_path, rows),
-        **ROLES,
-        exclude=["probs", "usage", "session", "ts"],
-        backend=backend,
-    )
+    words = {"exclude": ["probs", "usage", "session", "ts"], "backend": backend}
+    logs = read_jsonl(write(tmp_path, rows), **ROLES, **words)
     assert type(logs.context).__module__.split(".")[0] == backend
     names = getattr(logs.context, "column_names", None) or columns_of(logs)
     assert names == ["context.age", "context.plan", "context.flag"]
@@ -113,7 +96,6 @@ def test_frames_of_every_library(tmp_path, backend):
 
 @pytest.mark.parametrize("packed", ["gz", "zst"])
 def test_packed_files(tmp_path, packed):
-    pytest.importorskip("pandas")
     plain = write(tmp_path, traces())
     path = tmp_path / f"log.jsonl.{packed}"
     if packed == "gz":
@@ -122,28 +104,13 @@ def test_packed_files(tmp_path, packed):
         pyarrow = pytest.importorskip("pyarrow")
         with pyarrow.CompressedOutputStream(str(path), "zstd") as file:
             file.write(plain.read_bytes())
-    left, right = (
-        read_jsonl(one, **ROLES, context=["context"]) for one in (plain, path)
-    )
+    roles = {**ROLES, "context": ["context"]}
+    left, right = (read_jsonl(one, **roles) for one in (plain, path))
     assert_array_equal(left.reward, right.reward)
     assert left.context.equals(right.context)
 
 
-def test_no_context_and_one_propensity(tmp_path):
-    pytest.importorskip("pandas")
-    logs = read_jsonl(
-        write(tmp_path, traces()),
-        action="model",
-        reward="solved",
-        propensity=1 / 3,
-        context=[],
-    )
-    assert logs.n_features == 0
-    assert_array_equal(logs.propensity, [1 / 3] * 12)
-
-
 def test_a_mistake_is_told_with_its_line(tmp_path):
-    pytest.importorskip("pandas")
     rows = list(traces())
 
     def read(k, change, **roles):
@@ -164,6 +131,13 @@ def test_a_mistake_is_told_with_its_line(tmp_path):
         read(0, {}, context=["model"])
     with pytest.raises(ValueError, match="name the columns of the context"):
         read(0, {}, context=None)
+    with pytest.raises(ValueError, match=r"no column 'solvd'\. Did you mean 'solved'"):
+        read(0, {}, context=None, reward="solvd")
+    logs = read_jsonl(
+        tmp_path / "log.jsonl", **ROLES | {"propensity": 1 / 3}, context=[]
+    )
+    assert logs.n_features == 0
+    assert_array_equal(logs.propensity, [1 / 3] * 12)
     with pytest.raises(TypeError, match=r"Use \['context'\]"):
         read(0, {}, context="context")
     with pytest.raises(ValueError, match="backend must be one of"):
@@ -186,16 +160,11 @@ def test_lazy_logs_name_the_reader(tmp_path):
         scan_logs(path, format="jsonl", **roles)
 
 
-@pytest.mark.parametrize("context", ["context", "context.*", "con*"])
-def test_context_by_object_and_by_pattern(tmp_path, context):
-    pytest.importorskip("pandas")
-    logs = read_jsonl(write(tmp_path, traces()), **ROLES, context=[context])
-    assert columns_of(logs) == ["context.age", "context.plan", "context.flag"]
-
-
-def test_all_others_are_listed_and_not_taken(tmp_path):
-    pytest.importorskip("pandas")
+def test_context_by_object_and_by_pattern(tmp_path):
     path = write(tmp_path, traces())
+    for context in ("context", "context.*", "con*"):
+        logs = read_jsonl(path, **ROLES, context=[context])
+        assert columns_of(logs) == ["context.age", "context.plan", "context.flag"]
     with pytest.raises(ValueError, match=r"not used yet: 'ts', .*'usage\.cost'"):
         read_jsonl(path, **ROLES, context=["*"])
     with pytest.raises(TypeError, match=r"got the text '\*'\.$"):
@@ -203,7 +172,6 @@ def test_all_others_are_listed_and_not_taken(tmp_path):
 
 
 def test_rounded_probabilities_sum_to_one(tmp_path):
-    pytest.importorskip("pandas")
     rows = list(traces())
     rows[4]["probs"] = [0.2, 0.3, 0.51]
     roles = {"action": "model", "reward": "solved", "context": [], "actions": MODELS}
@@ -220,7 +188,6 @@ def test_rounded_probabilities_sum_to_one(tmp_path):
 
 
 def test_roles_that_are_no_single_field(tmp_path):
-    pytest.importorskip("pandas")
     path = write(tmp_path, traces())
     with pytest.raises(ValueError, match="must be the name of one field, got 'solved"):
         read_jsonl(path, **ROLES | {"reward": "solved - 3*usage.cost"}, context=[])
@@ -234,25 +201,20 @@ def test_roles_that_are_no_single_field(tmp_path):
 
 
 # -- lines and fields -----------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("a", 1), ("u.x", 2), ("u.l.1", 6), ("u.l.0", 5), ("k.l", 7), ("u.m.n", 8)],
-)
+INSIDE = {"a": 1, "u.x": 2, "u.l.1": 6, "u.l.0": 5, "k.l": 7, "u.m.n": 8}
+
+
+@pytest.mark.parametrize(("name", "value"), INSIDE.items())
 def test_fields_inside_objects_and_lists(tmp_path, name, value):
-    pytest.importorskip("pandas")
     event = {"a": 1, "b": 1, "u": {"x": 2, "l": [5, 6], "m.n": 8}, "k.l": 7}
     path = write(tmp_path, [event | {"r": 0}, {"a": 2, "b": 2, "r": 1}])
     action = "b" if name == "a" else "a"
     logs = read_jsonl(path, action=action, reward="r", context=[name])
     expected = [value, 2 if name == "a" else np.nan]
     assert_array_equal(logs.context[name], expected)
-
-
-def test_fields_come_in_the_order_of_their_first_line(tmp_path):
     rows = [{"b": 1, "u": {"x": None, "l": [5, 6]}}, {"u": {"y": {"z": 1}}}]
-    with pytest.raises(
-        ValueError, match=r"has 'b', 'u\.x', 'u\.l\.0', 'u\.l\.1', 'u\.y"
-    ):
+    in_order = r"has 'b', 'u\.x', 'u\.l\.0', 'u\.l\.1', 'u\.y"
+    with pytest.raises(ValueError, match=in_order):
         read_jsonl(write(tmp_path, rows), action="none", reward="b")
 
 
@@ -277,19 +239,15 @@ def test_bad_lines(tmp_path, text, message):
 
 # -- probabilities that were rounded --------------------------------------------------
 def with_proba(tmp_path, proba):
-    proba = np.asarray(proba)
-    rows = [
-        {"a": i % proba.shape[1], "r": 1, "p": row}
-        for i, row in enumerate(proba.tolist())
-    ]
-    names = {k: f"p.{k}" for k in range(proba.shape[1])}
+    k = np.shape(proba)[1]
+    rows = [{"a": i % k, "r": 1, "p": list(row)} for i, row in enumerate(proba)]
+    names = {a: f"p.{a}" for a in range(k)}
     path = write(tmp_path, rows)
     return read_jsonl(path, action="a", reward="r", context=[], logging_proba=names)
 
 
 @pytest.mark.parametrize("digits", range(2, 7))
 def test_rounded_rows_are_divided_by_their_sums(tmp_path, digits):
-    pytest.importorskip("pandas")
     rng = np.random.RandomState(0)
     proba = np.round(0.01 + 0.97 * rng.dirichlet(np.ones(3), size=300), digits)
     off = np.abs(proba.sum(axis=1) - 1) > 1e-6
@@ -312,6 +270,5 @@ def test_rounded_rows_are_divided_by_their_sums(tmp_path, digits):
     ],
 )
 def test_other_sums_are_refused(tmp_path, proba):
-    pytest.importorskip("pandas")
     with pytest.raises(ValueError, match="logging_proba must sum"):
         with_proba(tmp_path, proba)

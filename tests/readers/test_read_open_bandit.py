@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from skope_ope import PseudoInverse, SlateIPS, SlateLogs, UniformSlatePolicy
 from skope_ope.readers import read_open_bandit
@@ -41,7 +42,6 @@ def text(*lines):
 
 @pytest.fixture
 def campaign(tmp_path):
-    """The folder of a campaign as the dataset has it."""
     folder = tmp_path / "obd" / "random" / "men"
     folder.mkdir(parents=True)
     (folder / "men.csv").write_text(text(HEADER, *ROWS))
@@ -51,30 +51,30 @@ def campaign(tmp_path):
 
 def test_logs(campaign):
     logs = read_open_bandit(campaign / "men.csv")
-    np.testing.assert_array_equal(logs.actions, [0, 1, 2])
-    np.testing.assert_array_equal(logs.action, [1, 0])
-    np.testing.assert_array_equal(logs.reward, [0.0, 1.0])
-    np.testing.assert_array_equal(logs.propensity, [0.5, 0.25])
+    assert_array_equal(logs.actions, [0, 1, 2])
+    assert_array_equal(logs.action, [1, 0])
+    assert_array_equal(logs.reward, [0.0, 1.0])
+    assert_array_equal(logs.propensity, [0.5, 0.25])
     assert logs.reward_range == (0.0, 1.0)
     assert str(logs.timestamp[1]) == "2019-11-24T00:00:02.000000"
-    np.testing.assert_array_equal(
+    assert_array_equal(
         logs.context, [[0, 0, 1, 0, 1, 0, 2, 0], [1, 0, 0, 1, 0, 1, 0, 0]]
     )
-    np.testing.assert_array_equal(logs.action_context, FEATURES)
-    np.testing.assert_array_equal(logs.columns["position"], [3, 1])
+    assert_array_equal(logs.action_context, FEATURES)
+    assert_array_equal(logs.columns["position"], [3, 1])
 
 
 def test_slates_of_one_slot(campaign):
     logs = read_open_bandit(campaign, as_slates=True)
     same = read_open_bandit(campaign)
     assert isinstance(logs, SlateLogs)
-    np.testing.assert_array_equal(logs.slate, [[1], [0]])
+    assert_array_equal(logs.slate, [[1], [0]])
     assert logs.n_candidates == 3
-    np.testing.assert_array_equal(logs.slot_reward, [[0.0], [1.0]])
-    np.testing.assert_array_equal(logs.item_features, FEATURES)
+    assert_array_equal(logs.slot_reward, [[0.0], [1.0]])
+    assert_array_equal(logs.item_features, FEATURES)
     for field in ("context", "reward", "propensity", "timestamp", "reward_range"):
-        np.testing.assert_array_equal(getattr(logs, field), getattr(same, field))
-    np.testing.assert_array_equal(logs.columns["position"], [3, 1])
+        assert_array_equal(getattr(logs, field), getattr(same, field))
+    assert_array_equal(logs.columns["position"], [3, 1])
 
 
 @pytest.mark.parametrize("share", ["0.33333334", "0.5"])
@@ -88,17 +88,17 @@ def test_the_probability_of_the_shown_item_is_known(campaign, share):
     with pytest.raises(ValueError, match=r"Pass logging_policy=.* or logs\.replace"):
         PseudoInverse().fit(logs)
     known = logs.replace(logging_policy=UniformSlatePolicy(1))
-    np.testing.assert_array_equal(known.columns["position"], [3, 1])
+    assert_array_equal(known.columns["position"], [3, 1])
     assert PseudoInverse().fit(known).evaluate(target).value == 0
 
 
 def test_the_folder_of_a_campaign_may_be_named(campaign):
     logs = read_open_bandit(str(campaign))
-    np.testing.assert_array_equal(logs.action, [1, 0])
+    assert_array_equal(logs.action, [1, 0])
     packed = gzip.compress((campaign / "men.csv").read_bytes())
     (campaign / "men.csv").unlink()
     (campaign / "men.csv.gz").write_bytes(packed)
-    np.testing.assert_array_equal(read_open_bandit(campaign).action, [1, 0])
+    assert_array_equal(read_open_bandit(campaign).action, [1, 0])
     with pytest.raises(ValueError, match=r"is a folder without random\.csv\. Name"):
         read_open_bandit(campaign.parent)
 
@@ -111,18 +111,15 @@ def test_items_are_looked_for_beside_the_log(campaign, name):
     assert read_open_bandit(campaign).action_context is None
     data = text(*ITEMS).encode()
     (campaign / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-    np.testing.assert_array_equal(read_open_bandit(campaign).action_context, FEATURES)
+    assert_array_equal(read_open_bandit(campaign).action_context, FEATURES)
 
 
 def test_items_may_be_named(campaign, tmp_path):
     other = tmp_path / "items.csv"
     other.write_text(text("item_id,item_feature_0", "0,4", "1,5", "2,6", "3,7"))
     logs = read_open_bandit(campaign, item_context=other)
-    np.testing.assert_array_equal(logs.action_context, [[4], [5], [6], [7]])
+    assert_array_equal(logs.action_context, [[4], [5], [6], [7]])
     assert logs.n_actions == 4
-
-
-def test_the_number_of_items_without_their_file(campaign):
     (campaign / "item_context.csv").unlink()
     assert read_open_bandit(campaign, affinity=False).n_actions == 3
     (campaign / "men.csv").write_text(
@@ -135,7 +132,7 @@ def test_parts_of_the_context(campaign):
     assert read_open_bandit(campaign, affinity=False).context.shape == (2, 5)
     assert read_open_bandit(campaign, user_features=False).context.shape == (2, 6)
     bare = read_open_bandit(campaign, user_features=False, affinity=False)
-    np.testing.assert_array_equal(bare.context, [[0, 0, 1], [1, 0, 0]])
+    assert_array_equal(bare.context, [[0, 0, 1], [1, 0, 0]])
 
 
 def test_logs_that_are_read_with_each_other_share_columns(campaign, tmp_path):
@@ -145,8 +142,8 @@ def test_logs_that_are_read_with_each_other_share_columns(campaign, tmp_path):
     one = read_open_bandit(campaign, align_with=other)
     two = read_open_bandit(other, align_with=campaign)
     # middle old young
-    np.testing.assert_array_equal(one.context[:, 3:6], [[0, 0, 1], [0, 1, 0]])
-    np.testing.assert_array_equal(two.context[:, 3:6], [[1, 0, 0], [0, 1, 0]])
+    assert_array_equal(one.context[:, 3:6], [[0, 0, 1], [0, 1, 0]])
+    assert_array_equal(two.context[:, 3:6], [[1, 0, 0], [0, 1, 0]])
     assert one.context.shape == two.context.shape == (2, 9)
     other.write_text(text(HEADER.replace("user_feature_0", "user"), *ROWS))
     with pytest.raises(ValueError, match=r"bts\.csv has no column 'user_feature_0'"):
@@ -157,27 +154,22 @@ def test_logs_that_are_read_with_each_other_share_columns(campaign, tmp_path):
 
 
 @pytest.mark.frames
-def test_frame(campaign):
+def test_frame(campaign, monkeypatch):
     pytest.importorskip("pandas")
     logs = read_open_bandit(campaign, as_frame=True)
-    assert list(logs.context.columns) == [
-        "position",
-        "user_feature_0",
-        "user_item_affinity_0",
-        "user_item_affinity_1",
-        "user_item_affinity_2",
-    ]
+    affinities = [f"user_item_affinity_{k}" for k in range(3)]
+    assert list(logs.context.columns) == ["position", "user_feature_0", *affinities]
     assert logs.context["user_feature_0"].tolist() == ["young", "old"]
     assert len(logs[:1].context) == 1
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="as_frame=True needs pandas: pip install"):
+        read_open_bandit(campaign, as_frame=True)
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (
-            ["item_id,item_feature_0", "0,1", "2,1"],
-            r"item_id must be 0\.\.1, each once",
-        ),
+        (["item_id,item_feature_0", "0,1", "2,1"], r"item_id must be 0\.\.1, each onc"),
         (["item_id,item_feature_0", "0,1", "0,1"], r"got \[0, 0\]"),
         (["item_id,item_feature_0", "0,1", "a,1"], "line 3: item_id is 'a', not a wh"),
         (["item_id,item_feature_0", "0,1", "1"], "line 3: 1 cells under 2 column"),
@@ -218,46 +210,34 @@ def test_malformed_logs(campaign):
         read_open_bandit(campaign, item_context="items.csv")
 
 
-@pytest.mark.parametrize(
-    "argument", ["path", "item_context", "user_features", "affinity", "align_with"]
-)
-def test_arguments_are_checked(campaign, argument):
-    with pytest.raises(ValueError, match=f"The '{argument}' parameter"):
-        read_open_bandit(**{"path": campaign, argument: 3})
+def test_arguments_are_checked(campaign):
+    for name in ("path", "item_context", "user_features", "affinity", "align_with"):
+        with pytest.raises(ValueError, match=f"The '{name}' parameter"):
+            read_open_bandit(**{"path": campaign, name: 3})
 
 
 # -- the table ------------------------------------------------------------------------
 def test_columns_in_any_order_with_others_among_them(campaign):
     expected = read_open_bandit(campaign)
     order = [8, 3, 6, 2, 0, 5, 1, 9, 4, 7]
-    lines = [
-        ",".join(["index", *(line.split(",")[k] for k in order), "more"])
-        for line in (HEADER, *ROWS)
-    ]
+    cells = [line.split(",") for line in (HEADER, *ROWS)]
+    lines = [",".join(["i", *(line[k] for k in order), "more"]) for line in cells]
     (campaign / "men.csv").write_text(text(*lines))
-    np.testing.assert_array_equal(read_open_bandit(campaign).context, expected.context)
-
-
-def test_affinities_are_ordered_by_number(campaign):
+    assert_array_equal(read_open_bandit(campaign).context, expected.context)
+    # affinities are ordered by number
     header = HEADER.replace("affinity_0", "affinity_10")
     (campaign / "men.csv").write_text(text(header, *ROWS))
     found = read_open_bandit(campaign, user_features=False).context
-    np.testing.assert_array_equal(found[:, -3:], [[2, 0, 0], [0, 0, 1]])
+    assert_array_equal(found[:, -3:], [[2, 0, 0], [0, 0, 1]])
 
 
-def test_frames_need_pandas(campaign, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="as_frame=True needs pandas: pip install"):
-        read_open_bandit(campaign, as_frame=True)
-
-
-@pytest.mark.parametrize(
-    "column", ["timestamp", "item_id", "click", "propensity_score"]
-)
-def test_missing_columns(campaign, column):
-    (campaign / "men.csv").write_text(text(HEADER.replace(column, "other"), *ROWS))
-    with pytest.raises(ValueError, match=rf"men\.csv has no column '{column}'; it has"):
-        read_open_bandit(campaign)
+def test_missing_columns(campaign):
+    for name in ("timestamp", "item_id", "click", "propensity_score"):
+        (campaign / "men.csv").write_text(text(HEADER.replace(name, "other"), *ROWS))
+        with pytest.raises(
+            ValueError, match=rf"men\.csv has no column '{name}'; it has"
+        ):
+            read_open_bandit(campaign)
 
 
 @pytest.mark.parametrize(
@@ -274,15 +254,9 @@ def test_missing_columns(campaign, column):
         ("3,0,0.5", "3,0_1,0.5", "click' is '0_1', expected a number"),
         ("3,0,0.5", "3,nan,0.5", "click' is missing, exp"),
         ("x,0,2", "x,0,inf", "user_item_affinity_1' is inf, expected a finite number"),
-        (
-            ",1,3,",
-            ",1000000,3,",
-            "item_id is '1000000', not a whole .* below 1,000,000",
-        ),
+        (",1,3,", ",1000000,3,", "item_id is '1000000', not a who.* below 1,000,000"),
         (",1,3,", ",\u0661,3,", "item_id is '.', not a whole number"),
         (",x,0,2", ",x,0", "9 cells under 10 column names"),
-        (",x,0,2", "", "7 cells under 10 column names"),
-        (",x,0,2", ",x,0,2,5", "11 cells under 10 column names"),
     ],
 )
 def test_malformed_rows(campaign, found, by, message):
@@ -321,22 +295,22 @@ def test_real_logs(data_dir):
     assert (len(logs), logs.n_actions, logs.context.shape[1]) == (10_000, 34, 62)
     assert logs.reward.sum() == 46
     np.testing.assert_allclose(logs.propensity, 1 / 34, rtol=1e-15)
-    np.testing.assert_array_equal(logs.actions, np.arange(34))
-    np.testing.assert_array_equal(logs.context[:, :3].sum(axis=0), [3284, 3388, 3328])
+    assert_array_equal(logs.actions, np.arange(34))
+    assert_array_equal(logs.context[:, :3].sum(axis=0), [3284, 3388, 3328])
     # three, five, nine and eight categories, one each per row
     for start, width in ((3, 3), (6, 5), (11, 9), (20, 8)):
         block = logs.context[:, start : start + width]
-        np.testing.assert_array_equal(block.sum(axis=1), 1)
+        assert_array_equal(block.sum(axis=1), 1)
         assert block.any(axis=0).all()
     assert logs.context[:, 28:].sum() == 642
     assert logs.action_context.shape == (34, 1 + 7 + 16 + 4)
-    np.testing.assert_array_equal(logs.action_context[:, 1:].sum(axis=1), 3)
+    assert_array_equal(logs.action_context[:, 1:].sum(axis=1), 3)
     assert logs.action_context[0, 0] == -0.6771831139635117
     assert str(logs.timestamp[0]) == "2019-11-24T00:03:13.442536"
     assert (np.diff(logs.timestamp) >= np.timedelta64(0)).all()
 
 
-def test_real_logs_of_both_loggers(data_dir):
+def test_real_logs_of_both_loggers_and_slates(data_dir):
     uniform, adaptive = (
         data_dir / f"obd_{name}_men.csv.gz" for name in ("random", "bts")
     )
@@ -348,14 +322,11 @@ def test_real_logs_of_both_loggers(data_dir):
     # the category that the uniform logger never met has a column of zeros
     assert (~one.context[:, :29].any(axis=0)).sum() == 1
     assert two.context[:, :29].any(axis=0).all()
-
-
-def test_real_slates(data_dir):
     logs = read_open_bandit(data_dir / "obd_random_men.csv.gz", as_slates=True)
     assert logs.slate.shape == (10_000, 1)
     assert logs.n_candidates == 34
     counts = np.bincount(logs.columns["position"], weights=logs.reward)
-    np.testing.assert_array_equal(counts, [0, 10, 22, 14])
+    assert_array_equal(counts, [0, 10, 22, 14])
     assert logs.item_features.shape == (34, 28)
 
 
@@ -367,12 +338,10 @@ def test_real_logs_in_the_layout_of_the_dataset(data_dir, tmp_path):
     header = header.replace("user_item_affinity", "user-item_affinity")
     lines = [f",{header}", *(f"{i},{row}" for i, row in enumerate(rows))]
     (folder / "men.csv").write_text(text(*lines))
-    shutil.copy(
-        data_dir / "obd_random_men_item_context.csv", folder / "item_context.csv"
-    )
+    items = data_dir / "obd_random_men_item_context.csv"
+    shutil.copy(items, folder / "item_context.csv")
     logs = read_open_bandit(folder)
     same = read_open_bandit(data_dir / "obd_random_men.csv.gz")[:100]
-    np.testing.assert_array_equal(logs.action, same.action)
-    np.testing.assert_array_equal(logs.timestamp, same.timestamp)
-    np.testing.assert_array_equal(logs.action_context, same.action_context)
-    np.testing.assert_array_equal(logs.context[:, -34:], same.context[:, -34:])
+    for field in ("action", "timestamp", "action_context"):
+        assert_array_equal(getattr(logs, field), getattr(same, field))
+    assert_array_equal(logs.context[:, -34:], same.context[:, -34:])

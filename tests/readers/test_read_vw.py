@@ -22,32 +22,20 @@ shared |User user=Anna
 0:-1:0.2 |Action article=politics
 |Action article=sports
 """
+ARTICLES = [{"Action": {"article": name}} for name in ("politics", "sports")]
+LABELS = ("_label_Cost", "_label_Probability", "_labelIndex")
 JSON = [
     {
-        "User": {"user": "Tom"},
-        "_multi": [
-            {"Action": {"article": "politics"}},
-            {"Action": {"article": "sports"}},
-        ],
-        "_label_Cost": 1.5,
-        "_label_Probability": 0.8,
-        "_labelIndex": 1,
-    },
-    {
-        "User": {"user": "Anna"},
-        "_multi": [
-            {"Action": {"article": "politics"}},
-            {"Action": {"article": "sports"}},
-        ],
-        "_label_Cost": -1,
-        "_label_Probability": 0.2,
-        "_labelIndex": 0,
-    },
+        "User": {"user": name},
+        "_multi": ARTICLES,
+        **dict(zip(LABELS, label, strict=True)),
+    }
+    for name, label in (("Tom", (1.5, 0.8, 1)), ("Anna", (-1, 0.2, 0)))
 ]
 DSJSON = [
     {
         "c": {key: event[key] for key in ("User", "_multi")},
-        **{f"{key}": event[key] for key in event if key.startswith("_label")},
+        **{key: event[key] for key in LABELS},
         "Timestamp": f"2021-02-04T16:31:2{i}.2460000Z",
     }
     for i, event in enumerate(JSON)
@@ -82,44 +70,40 @@ def column_of(name, n_features=2**18):
 
 def assert_same_logs(a, b):
     for field in ("action", "actions", "reward", "propensity", "action_context"):
-        np.testing.assert_array_equal(getattr(a, field), getattr(b, field))
+        assert_array_equal(getattr(a, field), getattr(b, field))
     assert (a.context != b.context).nnz == 0
 
 
 def test_cb(write):
     logs = read_vw(write(CB))
-    np.testing.assert_array_equal(logs.action, [1, 2])
-    np.testing.assert_array_equal(logs.reward, [0.0, 1.0])
-    np.testing.assert_array_equal(logs.propensity, [0.5, 0.25])
+    assert_array_equal(logs.action, [1, 2])
+    assert_array_equal(logs.reward, [0.0, 1.0])
+    assert_array_equal(logs.propensity, [0.5, 0.25])
     assert logs.context.shape == (2, 2**18)
     assert logs.context[1, column_of("User^age")] == 52.0
     assert logs.context[1, column_of("User^city=Rome")] == 1.0
     assert logs.context.nnz == 4
+    assert_same_logs(logs, read_vw(write(CB), format="cb"))
+    assert_same_logs(logs, read_vw(write(gzip.compress(CB.encode()), "log.vw.gz")))
 
 
 @pytest.mark.parametrize("name", ["cb_adf", "json", "dsjson"])
 def test_lists_of_actions(write, name):
     logs = read_vw(write(FILES[name]))
-    np.testing.assert_array_equal(logs.actions, [0, 1])
-    np.testing.assert_array_equal(logs.action, [1, 0])
-    np.testing.assert_array_equal(logs.reward, [-1.5, 1.0])
-    np.testing.assert_array_equal(logs.propensity, [0.8, 0.2])
+    assert_array_equal(logs.actions, [0, 1])
+    assert_array_equal(logs.action, [1, 0])
+    assert_array_equal(logs.reward, [-1.5, 1.0])
+    assert_array_equal(logs.propensity, [0.8, 0.2])
     assert columns_of(logs, 0) == {column_of("User^user=Tom")}
     assert logs.available is None
     expected = np.zeros((2, 256))
     expected[0, column_of("Action^article=politics", 256)] = 1
     expected[1, column_of("Action^article=sports", 256)] = 1
-    np.testing.assert_array_equal(logs.action_context, expected)
+    assert_array_equal(logs.action_context, expected)
     assert_same_logs(logs, read_vw(write(FILES["cb_adf"])))
     if name == "dsjson":
         assert str(logs.timestamp[1]) == "2021-02-04T16:31:21.246000"
-
-
-@pytest.mark.parametrize("name", list(FILES))
-def test_formats_are_told_from_the_content(write, name):
-    assert_same_logs(
-        read_vw(write(FILES[name])), read_vw(write(FILES[name]), format=name)
-    )
+    assert_same_logs(logs, read_vw(write(FILES[name]), format=name))
 
 
 @pytest.mark.parametrize(
@@ -130,6 +114,8 @@ def test_formats_are_told_from_the_content(write, name):
         ("1:1:0.5 | a\n\n2:1:0.5 | b\n", 2),  # single lines, empty ones between them
         ("| a\n1:1:0.5 | b\n2:0:0.5 | c\n", 2),
         ("1:1:0.5 | a\n", 1),
+        ("1:1:0.5 | a\n" * 1500, 1500),  # told from the first lines
+        ("| a\n1:1:0.5 | b\n\n" * 700, 700),
     ],
 )
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LogsWarning")
@@ -139,37 +125,18 @@ def test_single_lines_and_blocks_of_lines(write, text, n_rounds):
     assert (logs.available is None) == (logs.n_actions < 3)
 
 
-def test_long_files_are_told_from_their_first_lines(write):
-    logs = read_vw(write("1:1:0.5 | a\n" * 1500))
-    assert len(logs) == 1500
-    logs = read_vw(write("| a\n1:1:0.5 | b\n\n" * 700))
-    assert (len(logs), logs.n_actions) == (700, 2)
-
-
-def test_gzip(write):
-    assert_same_logs(
-        read_vw(write(gzip.compress(CB.encode()), "log.vw.gz")), read_vw(write(CB))
-    )
-
-
-def test_two_files_share_columns(write):
+def test_columns_of_features(write):
     one = read_vw(write("1:0:1 | a b\n", "1.vw"), n_features=2**10)
     two = read_vw(write("1:0:1 | b c\n2:0:1 | a\n", "2.vw"), n_features=2**10)
     assert one.context.shape[1] == two.context.shape[1] == 1024
     assert columns_of(two, 0) & columns_of(one, 0) == {column_of("b", 1024)}
     assert columns_of(two, 1) == {column_of("a", 1024)}
-
-
-def test_action_features_share_columns_unless_told_otherwise(write):
     path = write(ADF)
     assert read_vw(path, n_action_features=8).action_context.shape == (2, 8)
     assert read_vw(path, n_action_features=0).action_context is None
     own = read_vw(path, n_action_features=None).action_context
     assert own.shape == (2, 2)
-    np.testing.assert_array_equal(own.sum(axis=0), 1)
-
-
-def test_action_features_are_bounded_in_memory(write):
+    assert_array_equal(own.sum(axis=0), 1)
     text = "| a\n0:1:0.5 | b\n\n| c\n0:1:0.5 | d\n"
     assert read_vw(write(text)).action_context.shape == (2, 2, 256)
     with pytest.raises(ValueError, match="Pass a smaller n_action_features"):
@@ -184,12 +151,7 @@ def test_action_features_are_bounded_in_memory(write):
         (CB + "| a\n3 | b\n", 2),
         (ADF + "\n| a\n| b\n", 1),
         (FILES["json"] + '{"_multi": [{}, {}]}\n', 1),
-        (
-            FILES["dsjson"]
-            + '{"RewardValue": 1, "EventId": "x"}\n'
-            + lines([{**DSJSON[0], "_skipLearn": True}]),
-            2,
-        ),
+        (lines([*DSJSON, {"EventId": "x"}, DSJSON[0] | {"_skipLearn": True}]), 2),
     ],
 )
 def test_unlabelled_events_are_counted(write, text, n_skipped):
@@ -209,27 +171,17 @@ MALFORMED = [
     ("cb", CB + "1:0:0_1.0 | a\n", 3, "the probability '0_1.0'"),
     ("cb", CB + "1:0:1e-320 | a\n", 3, "probability of the logged action is 9.99"),
     ("cb", CB + "1:0:0.5 | a\r| b\n", 3, "the line holds a carriage return"),
-    (
-        "cb",
-        CB + "1" * 5000 + ":0:0.5 | a\n",
-        3,
-        r"'1+\.\.\. \(5,002 characters\) is not",
-    ),
+    ("cb", CB + "1" * 5000 + ":0:0.5 | a\n", 3, r"'1+\.\.\. \(5,002 characters\) is n"),
 ]
 
 
-def test_writers_count_actions_from_one_number(write):
+def test_events_that_contradict_each_other(write):
     events = [{**DSJSON[k], "_label_Action": 1} for k in (1, 0)]
-    pattern = (
-        "line 2: '_label_Action' counts from 0 here and from 1 in the events above"
-    )
+    pattern = "line 2: '_label_Action' counts from 0 here and from 1 in the events ab"
     with pytest.raises(ValueError, match=pattern):
         read_vw(write(lines(events)))
     events[1]["_label_Action"] = 2
     assert len(read_vw(write(lines(events)))) == 2
-
-
-def test_one_malformed_line_does_not_tell_the_format(write):
     text = FILES["dsjson"]
     text = text.replace('"c":', '"x":', 1) + text
     pattern = "line 1: the event has a label, but no 'c'.*format='dsjson'"
@@ -244,9 +196,8 @@ def test_what_some_events_lack_is_counted(write, field):
     assert logs.timestamp is not None
     assert_array_equal(logs.logging_proba, [[0.2, 0.8]] * 2)
     whole[1].pop(field)
-    with pytest.warns(
-        LogsWarning, match=rf"1 of 2 event\(s\) have no '{field}'"
-    ) as told:
+    pattern = rf"1 of 2 event\(s\) have no '{field}'"
+    with pytest.warns(LogsWarning, match=pattern) as told:
         logs = read_vw(write(lines(whole)))
     assert [w.message.value for w in told] == [1]
     assert told[0].filename == __file__
@@ -297,24 +248,14 @@ def test_files_that_are_no_bandit_logs(write, text, message):
         read_vw(write(text))
 
 
-def test_tags_are_not_counted(write):
+def test_what_is_never_skipped_or_counted(write, tmp_path):
     with pytest.raises(ValueError, match="leave it out with action_labels='tag'"):
         read_vw(write(ADF), action_labels="tag", n_actions=3)
-
-
-def test_other_logs_are_never_skipped(write):
     with pytest.raises(ValueError, match="line 3: this is a slates log"):
         read_vw(write(CB + "slates shared 1 | a\n"), on_error="skip")
-
-
-def test_nothing_but_malformed_lines(write):
-    with pytest.raises(
-        ValueError, match=r"0 without .*, 2 malformed, read as .*line 1"
-    ):
+    pattern = r"0 without .*, 2 malformed, read as .*line 1"
+    with pytest.raises(ValueError, match=pattern):
         read_vw(write("a,b\nc,d\n"), on_error="skip")
-
-
-def test_missing_and_truncated_files(write, tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file"):
         read_vw(tmp_path / "absent.vw")
     whole = gzip.compress((CB * 1000).encode())
@@ -323,26 +264,16 @@ def test_missing_and_truncated_files(write, tmp_path):
             read_vw(write(whole[: len(whole) - 12]), on_error=on_error)
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("path", 3),
-        ("format", "csv"),
-        ("n_features", 0),
-        ("n_features", 1.5),
-        ("n_action_features", -1),
-        ("n_actions", 0),
-        ("action_labels", "name"),
-        ("on_error", "ignore"),
-        ("max_action_bytes", -1),
-    ],
-)
-def test_arguments_are_checked(write, argument, value):
-    arguments = {"path": write(CB), argument: value}
-    with pytest.raises(ValueError, match=f"The '{argument}' parameter"):
-        read_vw(**arguments)
+def test_arguments_are_checked(write):
+    wrong = {"path": 3, "format": "csv", "n_features": 1.5, "n_action_features": -1}
+    wrong |= {"n_actions": 0, "action_labels": "name", "on_error": "ignore"}
+    for name, value in [*wrong.items(), ("n_features", 0), ("max_action_bytes", -1)]:
+        with pytest.raises(ValueError, match=f"The '{name}' parameter"):
+            read_vw(**{"path": write(CB), name: value})
 
 
+NO_BINARY = [-0.5, 0.5, -0.1, 0, -0.2, 0, 0.3, 0, -0.1, -0.9]
+OF_32_BITS = [0.05000000074505806, 0.8500000238418579] * 2
 # The files of Vowpal Wabbit's own tests: rounds, actions, skipped events.
 REAL = {
     "rcv1_raw_cb_small_p1.vw.gz": (499, [1, 2], 0),
@@ -386,32 +317,22 @@ def test_real_files(read_real, name):
         ("cb_eval", [0, -1] * 4, [0.5] * 8, [1, 2] * 4),
         ("cb_multi_cost.dat", [-1, -2, -3, -4, -2], [1, 1, 1, 1, 0.7], [1, 2, 3, 4, 2]),
         ("cb_test_medium.ldf", [-1, 0] * 5, [0.5] * 10, [0, 1] * 5),
-        (
-            "cb_test_non_binary_costs.ldf",
-            [-0.5, 0.5, -0.1, 0, -0.2, 0, 0.3, 0, -0.1, -0.9],
-            [0.5] * 10,
-            [0, 1] * 5,
-        ),
+        ("cb_test_non_binary_costs.ldf", NO_BINARY, [0.5] * 10, [0, 1] * 5),
         ("cb_features_w_zero_vals.dat", [-1, 0], [0.5, 0.5], [0, 1]),
         ("cb_features_w_zero_vals.dsjson", [1, 1], [0.5, 0.5], [0, 0]),
         ("cb_test.json", [-1, 0], [0.5, 0.5], [0, 1]),
-        (
-            "dsjson_cb_default_ns.json",
-            [0, 1, 0, 1],
-            [0.05000000074505806, 0.8500000238418579] * 2,
-            [3, 0, 1, 0],
-        ),
+        ("dsjson_cb_default_ns.json", [0, 1, 0, 1], OF_32_BITS, [3, 0, 1, 0]),
         ("no_shared_features.json", [0], [0.333333343], [1]),
     ],
 )
 def test_outcomes_of_real_files(read_real, name, reward, propensity, action):
     logs, _ = read_real(name)
-    np.testing.assert_array_equal(logs.reward, reward)
-    np.testing.assert_array_equal(logs.propensity, propensity)
-    np.testing.assert_array_equal(logs.action, action)
+    assert_array_equal(logs.reward, reward)
+    assert_array_equal(logs.propensity, propensity)
+    assert_array_equal(logs.action, action)
 
 
-def test_real_documents(read_real):
+def test_real_documents_and_offers(read_real):
     logs, _ = read_real("rcv1_raw_cb_small_p1.vw.gz")
     counts = {
         (action, reward): int(((logs.action == action) & (logs.reward == reward)).sum())
@@ -419,27 +340,24 @@ def test_real_documents(read_real):
         for reward in (0, -1)
     }
     assert counts == {(1, 0): 142, (1, -1): 109, (2, 0): 120, (2, -1): 128}
-    np.testing.assert_array_equal(logs.propensity, 0.5)
+    assert_array_equal(logs.propensity, 0.5)
     # 40011 words, 499 labels and 499 bars in the file: no word is lost
     assert logs.context.sum() == 40011 - 2 * 499
     assert logs.context[0, column_of("tuesday")] == 1.0
-
-
-def test_real_lists_of_offered_actions(read_real):
     assert read_real("cb_multi_cost.dat")[0].available is None
     for name in ("cb_test_medium.ldf", "cb_test_non_binary_costs.ldf"):
         logs, _ = read_real(name)
-        np.testing.assert_array_equal(logs.available.sum(axis=1), [3, 2] * 5)
-        np.testing.assert_array_equal(logs.available[:, 2], [True, False] * 5)
+        assert_array_equal(logs.available.sum(axis=1), [3, 2] * 5)
+        assert_array_equal(logs.available[:, 2], [True, False] * 5)
 
 
-def test_real_actions_with_the_same_features_in_all_rounds(read_real):
+def test_real_features(read_real):
     logs, _ = read_real("cb_load.dat")
     articles = ["politics", "sports", "music", "food", "finance", "health", "camping"]
     expected = np.zeros((7, 256))
     for k, article in enumerate(articles):
         expected[k, column_of(f"Action^article={article}", 256)] = 1
-    np.testing.assert_array_equal(logs.action_context, expected)
+    assert_array_equal(logs.action_context, expected)
     assert logs.context.nnz == 2 * 113
     assert columns_of(logs, 0) == {
         column_of("User^user=Tom"),
@@ -447,16 +365,13 @@ def test_real_actions_with_the_same_features_in_all_rounds(read_real):
     }
     assert sorted(logs.reward) == [0.0] * 72 + [1.0] * 41
     assert logs.propensity.min() == 0.015610049376943758
-
-
-def test_real_features_valued_zero(read_real):
     for name in ("cb_features_w_zero_vals.dat", "cb_features_w_zero_vals.dsjson"):
         logs, _ = read_real(name)
         assert logs.context.nnz == 0
     assert logs.action_context is None  # of the dsjson file
     logs, _ = read_real("cb_features_w_zero_vals.dat")
     assert not logs.action_context[0].any()
-    np.testing.assert_array_equal(logs.action_context[1].sum(axis=1), [3, 3, 0])
+    assert_array_equal(logs.action_context[1].sum(axis=1), [3, 3, 0])
 
 
 @pytest.mark.parametrize("name", ["dsjson_cb.json", "dsjson_cb_default_ns.json"])
@@ -468,7 +383,7 @@ def test_real_dsjson(read_real, name):
         for feature in ("timeofday=Afternoon", "weather=Sunny", "name=Cathy")
     }
     assert logs.action_context.shape == (4, 256)
-    np.testing.assert_array_equal(logs.action_context.sum(axis=1), 6)
+    assert_array_equal(logs.action_context.sum(axis=1), 6)
     assert str(logs.timestamp[0]) == "2021-02-04T16:31:29.246000"
     assert (np.diff(logs.timestamp) >= np.timedelta64(0)).all()
     # epsilon-greedy 0.2 over four actions, ranked by `a` in every event
@@ -477,7 +392,7 @@ def test_real_dsjson(read_real, name):
     )
     tagged, _ = read_real(name, action_labels="tag")
     names = np.array(["Cappucino", "Cold brew", "Iced mocha", "Latte"])
-    np.testing.assert_array_equal(tagged.action, names[logs.action])
+    assert_array_equal(tagged.action, names[logs.action])
     if name == "dsjson_cb.json":
         assert logs.reward.sum() == 12
         assert logs.reward[logs.action == 3].tolist() == [0, 0, 1, 0, 1]

@@ -84,11 +84,7 @@ def test_late_texts_among_numbers_make_a_column_of_texts(tmp_path):
         (["\uff11"], "number", r"line 2: column 'a' is '.', expected a number"),
         (["1_0"], "moment", r"line 2: column 'a' is '1_0', expected a number or a dat"),
         (["1", "2026-01-01"], "moment", r"line 2: column 'a' is '1', expected a"),
-        (
-            ["1", "2", "NaN"],
-            "label",
-            r"line 4: column 'a' is 'NaN', a word for missing",
-        ),
+        (["1", "2", "NaN"], "label", r"line 4: column 'a' is 'NaN', a word for missi"),
         (["1", "  "], "label", r"line 3: column 'a' is missing, expected a label"),
         (["b", " n/a"], "label", r"line 3: .* is ' n/a', a word for missing.* rename"),
         (["b", ""], "label", r"line 3: column 'a' is missing, expected a label"),
@@ -108,14 +104,9 @@ def test_bad_cells_of_csv_are_named_with_their_line(tmp_path, cells, kind, messa
     ("data", "message"),
     [
         (b"a,b\r1,2\r3,4\r", r"line 1: the line holds a carriage return"),
-        (b"a,b\n1,2\r3,4\r", r"line 2: the line holds a carriage return"),
-        (b'a,b\n1,"x\n3,4\n', "line 2: a quote is opened and never closed"),
-        (b'a,b\n1,2\n1,"x"y\n', "line 3: text follows a closing quote. Put the whole"),
         (b'a,b\n1,"x\r\n\ny"\n\n2,"z"\nfour\n', "line 7: 1 cells under 2 column names"),
         (b"a,b\n1,\x00\n", "line 2: holds a null byte. Name a text file in UTF-8"),
-        ("a,b\n1,2\n".encode("utf-16"), "is encoded in UTF-16. Save it as UTF-8"),
         (b'a,b\n"' + b"x" * 200_000, "line 2: a quote is opened and never closed"),
-        (b"", "is empty"),
     ],
 )
 def test_files_that_are_no_csv_files(tmp_path, data, message):
@@ -146,17 +137,14 @@ NO_MOMENTS += ["2026-01-31 12:00:00\u00e9", "2026-01-3\u0661 12:00:00"]
 
 @pytest.mark.parametrize("write", [write_csv, write_jsonl], ids=["csv", "jsonl"])
 def test_moments(tmp_path, write):
-    found = column_a(write(tmp_path / f"log.{write.__name__[6:]}", MOMENTS), "moment")
+    path = tmp_path / f"log.{write.__name__[6:]}"
     expected = np.sort(np.array([*MOMENTS.values()], dtype="datetime64[us]"))
-    assert_array_equal(found, expected)  # rounds come in the order of time
-
-
-@pytest.mark.parametrize("text", NO_MOMENTS)
-@pytest.mark.parametrize("write", [write_csv, write_jsonl], ids=["csv", "jsonl"])
-def test_what_is_no_moment(tmp_path, write, text):
-    path = write(tmp_path / f"log.{write.__name__[6:]}", ["2026-01-01", text])
-    with pytest.raises(ValueError, match=f"'a' is '{text}', expected a number or a da"):
-        column_a(path, "moment")
+    # rounds come in the order of time
+    assert_array_equal(column_a(write(path, MOMENTS), "moment"), expected)
+    for text in NO_MOMENTS:
+        wrong = f"'a' is '{text}', expected a number or a da"
+        with pytest.raises(ValueError, match=wrong):
+            column_a(write(path, ["2026-01-01", text]), "moment")
 
 
 def test_the_days_of_years(tmp_path):
@@ -217,9 +205,12 @@ def test_numbers_among_texts_are_told(tmp_path):
 
 
 # -- parquet --------------------------------------------------------------------------
-def parquet_cases():
-    moments = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2)]
-    return [
+MOMENTS_IN_UTC = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
         ("label", [1, 2], [1, 2]),
         ("label", "coded", ["x", "y"]),
         ("number", [1, 2], [1.0, 2.0]),
@@ -228,14 +219,12 @@ def parquet_cases():
         ("feature", ["a", None], ["a", ""]),
         ("feature", "coded", ["x", "y"]),
         ("feature", [True, False], [1.0, 0.0]),
-        ("moment", moments, DAYS),
+        ("moment", MOMENTS_IN_UTC, DAYS),
         ("moment", [date(2026, 1, 1), date(2026, 1, 2)], DAYS),
         ("moment", ["2026-01-01", "2026-01-02T00:00+00:00"], DAYS),
         ("moment", [1, 2], [1.0, 2.0]),
-    ]
-
-
-@pytest.mark.parametrize(("kind", "values", "expected"), parquet_cases())
+    ],
+)
 def test_values_of_parquet(tmp_path, kind, values, expected):
     pyarrow = pytest.importorskip("pyarrow")
     if values == "coded":
@@ -288,17 +277,12 @@ def test_missing_columns_are_named_with_those_that_exist(tmp_path):
     words |= {"weights": "even", "experiment_column": "item"}
     with pytest.raises(ValueError) as told:
         read_growthbook(path, path, **words)
-    text = str(told.value)
-    assert (
-        "has no column 'clicks'. Did you mean 'click'? It has 'item', 'click'" in text
-    )
-    assert text.endswith("'x9' and 20 more.")
+    hint = "has no column 'clicks'. Did you mean 'click'? It has 'item', 'click'"
+    assert hint in str(told.value)
+    assert str(told.value).endswith("'x9' and 20 more.")
     path.write_text("item,click,item\n")
     with pytest.raises(ValueError, match="several columns 'item'"):
         read_growthbook(path, path, **words | {"user": "click"})
-
-
-def test_a_name_that_is_not_needed_may_stand_twice(tmp_path):
-    path = tmp_path / "log.csv"
+    # a name that is not needed may stand twice
     path.write_text("b,a,b,u,t,v,e\n0,1,0,0,0,0,e\n0,1,0,1,1,1,e\n")
     assert len(column_a(path, "number")) == 2

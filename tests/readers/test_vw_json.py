@@ -34,12 +34,10 @@ def test_features(read, container, expected):
     assert has_features(read(json_line({**container, "_multi": MULTI})), expected)
 
 
-def test_a_key_that_comes_twice_counts_twice(read):
+def test_events_of_json_and_of_dsjson(read):
+    # a key that comes twice counts twice
     line = '{"s": "1", "s": "2", "_multi": [{}], "_label": "0:1:0.5", "_labelIndex": 0}'
     assert has_features(read(line), [("s=1", 1.0), ("s=2", 1.0)])
-
-
-def test_an_event(read):
     logs = read(json_line({"s": 2, "_multi": [{"a": 1}, {"b": 1, "_tag": "t"}]}))
     assert (logs.action[0], logs.reward[0], logs.propensity[0]) == (1, 1.0, 0.5)
     assert has_features(logs, [("s", 2.0)])
@@ -47,6 +45,21 @@ def test_an_event(read):
     assert_array_equal(logs.action_context, expected)
     assert logs.timestamp is None
     assert logs.sample_weight is None
+    line = dsjson_line(
+        {"s": 2, "_multi": MULTI},
+        Timestamp="2021-02-04T16:31:29.2460000Z",
+        pdrop=0.75,
+        a=[2, 1],
+        p=[0.5, 0.5],
+        _skipLearn=False,
+        o=[{"v": {"reward": 0.0}, "EventId": "x"}],  # no feedback in place of rewards
+    )
+    logs = read(line)
+    assert (logs.action[0], logs.reward[0], logs.propensity[0]) == (1, 1.0, 0.5)
+    assert has_features(logs, [("s", 2.0)])
+    assert str(logs.timestamp[0]) == "2021-02-04T16:31:29.246000"
+    assert_array_equal(logs.sample_weight, [4.0])
+    assert_array_equal(logs.logging_proba, [[0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
@@ -82,40 +95,20 @@ def test_events_without_a_list_of_actions(read):
     assert has_features(logs, [("a", 2.0)], [("a", 2.0)])
 
 
-SKIPPED = [
-    ("json", json.dumps({"_multi": MULTI, **label}))
-    for label in ({}, {"_label": 1}, {"_label_Cost": 1}, {"_label_Probability": 1})
-] + [
-    ("dsjson", json.dumps({"c": {"_multi": MULTI}, "_label_Cost": 1})),
-    ("dsjson", '{"RewardValue": 1.0, "EventId": "x"}'),
-    ("dsjson", dsjson_line(_skipLearn=True)),
-    ("dsjson", '{"c": {}}'),
-]
-
-
-@pytest.mark.parametrize(("format", "line"), SKIPPED)
-def test_lines_that_are_no_decision(read, format, line):
-    whole = dsjson_line() if format == "dsjson" else json_line({"_multi": MULTI})
-    with pytest.warns(LogsWarning, match="skipped 1 event"):
-        assert len(read(whole + line, format=format)) == 1
-
-
-def test_a_dsjson_event(read):
-    line = dsjson_line(
-        {"s": 2, "_multi": MULTI},
-        Timestamp="2021-02-04T16:31:29.2460000Z",
-        pdrop=0.75,
-        a=[2, 1],
-        p=[0.5, 0.5],
-        _skipLearn=False,
-        o=[{"v": {"reward": 0.0}, "EventId": "x"}],  # no feedback in place of rewards
-    )
-    logs = read(line)
-    assert (logs.action[0], logs.reward[0], logs.propensity[0]) == (1, 1.0, 0.5)
-    assert has_features(logs, [("s", 2.0)])
-    assert str(logs.timestamp[0]) == "2021-02-04T16:31:29.246000"
-    assert_array_equal(logs.sample_weight, [4.0])
-    assert_array_equal(logs.logging_proba, [[0.5, 0.5]])
+def test_lines_that_are_no_decision(read):
+    whole = json_line({"_multi": MULTI})
+    for label in ({}, {"_label": 1}, {"_label_Cost": 1}, {"_label_Probability": 1}):
+        with pytest.warns(LogsWarning, match="skipped 1 event"):
+            logs = read(whole + json.dumps({"_multi": MULTI, **label}), format="json")
+        assert len(logs) == 1
+    for line in (
+        json.dumps({"c": {"_multi": MULTI}, "_label_Cost": 1}),
+        '{"RewardValue": 1.0, "EventId": "x"}',
+        dsjson_line(_skipLearn=True),
+        '{"c": {}}',
+    ):
+        with pytest.warns(LogsWarning, match="skipped 1 event"):
+            assert len(read(dsjson_line() + line, format="dsjson")) == 1
 
 
 @pytest.mark.parametrize(
@@ -198,9 +191,7 @@ def test_malformed_json(read, line, message):
 def test_malformed_dsjson(read, line, message):
     with pytest.raises(ValueError, match=f"line 1: .*{message}"):
         read(line, format="dsjson")
-
-
-def test_keys_that_agree_may_come_twice(read):
+    # keys that agree may come twice
     line = dsjson_line()[:-2] + ', "_label_cost": -1.0, "x": 1, "x": 2}'
     assert len(read(line, format="dsjson")) == 1
 
@@ -233,17 +224,11 @@ def test_the_logging_distribution_follows_the_ranking(read, a, p, expected):
     assert (None if found is None else found.tolist()) == expected
 
 
-@pytest.mark.parametrize(
-    ("a", "p", "propensity"),
-    [
-        ([2, 1, 3], [0.33, 0.33, 0.33], 0.33),
-        ([2, 1, 3], [0.33, 0.33, 0.33], 1 / 3),
-        ([2, 1, 3], [0.5049, 0.25, 0.2451], 0.5),
-        ([2, 1, 3], [0.8166667, 0.0916, 0.0917], 0.81666),
-    ],
-)
-def test_rounding_is_no_contradiction(read, a, p, propensity):
-    assert ranked(read, a, p, propensity).logging_proba is None
+def test_rounding_is_no_contradiction(read):
+    third = [0.33, 0.33, 0.33]
+    rounded = [([0.5049, 0.25, 0.2451], 0.5), ([0.8166667, 0.0916, 0.0917], 0.81666)]
+    for p, propensity in ((third, 0.33), (third, 1 / 3), *rounded):
+        assert ranked(read, [2, 1, 3], p, propensity).logging_proba is None
 
 
 @pytest.mark.parametrize("n_actions", [2, 30, 500])
@@ -289,15 +274,12 @@ def test_contradictions(read, a, p, message):
         ranked(read, a, p)
 
 
-@pytest.mark.parametrize("action", [1, 2, "2"])
-def test_the_action_of_the_label_counts_from_zero_or_one(read, action):
-    assert read(dsjson_line(_label_Action=action), format="dsjson").action == [1]
-
-
-@pytest.mark.parametrize("action", [0, 3, 1.0, "x", "1_0", True, [1], 10**400])
-def test_the_action_of_the_label_is_the_index(read, action):
-    with pytest.raises(ValueError, match="must be 1, counted from 0, or 2, fr"):
-        read(dsjson_line(_label_Action=action), format="dsjson")
+def test_the_action_of_the_label_is_the_index_counted_from_zero_or_one(read):
+    for action in (1, 2, "2"):
+        assert read(dsjson_line(_label_Action=action), format="dsjson").action == [1]
+    for action in (0, 3, 1.0, "x", "1_0", True, [1], 10**400):
+        with pytest.raises(ValueError, match="must be 1, counted from 0, or 2, fr"):
+            read(dsjson_line(_label_Action=action), format="dsjson")
 
 
 def test_tags_carry_the_logging_distribution_along(read):
@@ -310,11 +292,11 @@ def test_tags_carry_the_logging_distribution_along(read):
     assert_array_equal(logs.logging_proba, [[0.5, 0.5, 0], [0.5, 0.1, 0.4]])
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_events_with_and_without_lists_do_not_mix(read, order):
-    lines = [json_line({"_multi": MULTI}), json_line({"_label_Action": 1})][::order]
-    with pytest.raises(ValueError, match="have a list of actions, and others do not"):
-        read("".join(lines), format="json")
+def test_events_with_and_without_lists_do_not_mix(read):
+    lines = [json_line({"_multi": MULTI}), json_line({"_label_Action": 1})]
+    for some in (lines, lines[::-1]):
+        with pytest.raises(ValueError, match="a list of actions, and others do not"):
+            read("".join(some), format="json")
 
 
 # -- actions that come again are parsed once ------------------------------------------
@@ -377,9 +359,8 @@ def outcome(read, line):
     try:
         logs = read(line, format="dsjson", n_features=16, n_action_features=8)
     except ValueError as error:
-        return re.sub(
-            r"\(char \d+\)|column \d+|\(\d[\d,]* characters\)", "", str(error)
-        )
+        places = r"\(char \d+\)|column \d+|\(\d[\d,]* characters\)"
+        return re.sub(places, "", str(error))
     names = "context action reward propensity logging_proba sample_weight timestamp"
     found = [getattr(logs, name) for name in (*names.split(), "action_context")]
     found[0] = found[0].toarray()
@@ -404,14 +385,12 @@ def test_lines_mean_the_same_however_they_are_parsed(read, monkeypatch, without_
     assert 30 < n_events < 110
 
 
-def test_events_nested_deeper_than_orjson_writes(read):
+def test_what_orjson_would_not_write(read):
     deep = "[" * 300 + "]" * 300
     line = dsjson_line(EventId="deep").replace(": ", ":").replace(", ", ",")
     line = line.replace('"deep"', deep)
     assert outcome(read, line) == outcome(read, dsjson_line())
-
-
-def test_a_tag_that_is_no_text(read):
+    # a tag that is no text
     line = dsjson_line({"_multi": [{"_tag": []}, {"b": 1}]})
     compact = line.replace(": ", ":").replace(", ", ",")
     assert outcome(read, compact) == outcome(read, line)

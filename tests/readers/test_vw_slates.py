@@ -34,7 +34,7 @@ slates slot 2:0.6 | y"""
 FULL = SLATES.replace("2:0.6", "2:0.6,0:0.3,1:0.1")
 
 
-def test_a_ccb_event(read):
+def test_events_of_slots(read):
     logs = read(CCB, format="ccb")
     assert_array_equal(logs.slate, [[2, 0]])
     assert_array_equal(logs.reward, [0.75])
@@ -45,9 +45,6 @@ def test_a_ccb_event(read):
     assert has_features(logs, [(name, 1.0) for name in names])
     items = hashed([[(f"Action^{name}", 1.0)] for name in "def"], 256).toarray()
     assert_array_equal(logs.item_features, items)
-
-
-def test_a_slates_event(read):
     logs = read(SLATES, format="slates")
     assert_array_equal(logs.reward, [-0.8])
     assert_array_equal(logs.slate, [[1, 4]])
@@ -104,59 +101,42 @@ def test_slates_give_a_product_logger(read):
     assert_allclose(logged.slate_proba(part), part.propensity)
 
 
-@pytest.mark.parametrize(
-    ("kind", "old", "new", "message"),
-    [
-        ("ccb", " 2:-1:0.5,0:0.25,1:0.25", "", "slot 0 has no outcome and others"),
-        ("ccb", "0:0.25:0.75 0,1", "2:0:0.75", "slot 1 shows action 2, which an earl"),
-        ("ccb", "0.75 0,1", "0.75 1,2", "shows action 0, which is not among those"),
-        ("ccb", "0.75 0,1", "0.75 0,7", "slot 1 offers action 7; it has 3, counted"),
-        (
-            "ccb",
-            "0.75 0,1",
-            "0.75 0,0,1",
-            r"slot 1 offers an action twice: \[0, 0, 1\]",
-        ),
-        ("ccb", "0:0.25,1:0.25", "2:0.25,1:0.25", "slot 0 shows an action twice"),
-        ("ccb", "0:0.25,1:0.25", "0:0.25,3:0.25", "slot 0 shows action 3; it has 3"),
-        ("ccb", "0:0.25,1:0.25", "0:0.5,1:0.4", r"\[0.5, 0.5, 0.4\] sum to 1.4"),
-        ("ccb", "0:0.25:0.75", "0:0.25:0.7_5", "the probability is '0.7_5', not a num"),
-        (
-            "ccb",
-            "0:0.25:0.75",
-            "1" * 5000 + ":0.25:0.75",
-            r"1\.\.\. \(5,002 characters",
-        ),
-        ("slates", "action 1 | c", "action 7 | c", "an action belongs to slot 7; the"),
-        ("ccb", "0:0.25:0.75", "5:0.25:0.75", "slot 1 shows action 5; it has 3"),
-        ("ccb", "0:0.25:0.75", "0:0.25:0", r"must lie in \(0, 1\]"),
-        ("ccb", "0:0.25:0.75", "0:0.25", "not of the form action:cost:probability"),
-        ("ccb", "0:0.25:0.75", "0:x:0.75", "the cost is 'x', not a number"),
-        ("ccb", "0:0.25:0.75", "-1:1:0.75", "an action is a number from 0, got '-1'"),
-        ("ccb", "ccb slot 2", "ccb shared 2", "'ccb shared' must be the first line of"),
-        (
-            "ccb",
-            "0.75 0,1",
-            "0.75 junk 0,1",
-            "'junk' is no part of the label of a slot",
-        ),
-        (
-            "ccb",
-            "ccb action |",
-            "ccb action 1 |",
-            "'1' is no part of the label of a act",
-        ),
-        ("ccb", "ccb shared", "ccb sharde", "starts with 'ccb shared'"),
-        ("ccb", "ccb shared", "slates shared", "a line of a ccb log starts with"),
-        ("ccb", " |User b", " User b", "no '|' in"),
-        ("slates", "2:0.6", "3:0.6", "slot 1 shows action 3; it has 3, counted"),
-        ("slates", "2:0.6", "2:1:0.6", "not of the form action:probability"),
-        ("slates", "action 1 | c", "action | c", "the slot's number is a number from"),
-        ("slates", "0.8 |", "cheap |", "the cost of the event is 'cheap'"),
-    ],
-)
-def test_malformed_events(read, kind, old, new, message):
-    text = {"ccb": CCB, "slates": SLATES}[kind]
+MALFORMED = [
+    (" 2:-1:0.5,0:0.25,1:0.25", "", "slot 0 has no outcome and others"),
+    ("0:0.25:0.75 0,1", "2:0:0.75", "slot 1 shows action 2, which an earl"),
+    ("0.75 0,1", "0.75 1,2", "shows action 0, which is not among those"),
+    ("0.75 0,1", "0.75 0,7", "slot 1 offers action 7; it has 3, counted"),
+    ("0.75 0,1", "0.75 0,0,1", r"slot 1 offers an action twice: \[0, 0, 1\]"),
+    ("0:0.25,1:0.25", "2:0.25,1:0.25", "slot 0 shows an action twice"),
+    ("0:0.25,1:0.25", "0:0.25,3:0.25", "slot 0 shows action 3; it has 3"),
+    ("0:0.25,1:0.25", "0:0.5,1:0.4", r"\[0.5, 0.5, 0.4\] sum to 1.4"),
+    ("0:0.25:0.75", "0:0.25:0.7_5", "the probability is '0.7_5', not a num"),
+    ("0:0.25:0.75", "1" * 5000 + ":0.25:0.75", r"1\.\.\. \(5,002 characters"),
+    ("0:0.25:0.75", "5:0.25:0.75", "slot 1 shows action 5; it has 3"),
+    ("0:0.25:0.75", "0:0.25:0", r"must lie in \(0, 1\]"),
+    ("0:0.25:0.75", "0:0.25", "not of the form action:cost:probability"),
+    ("0:0.25:0.75", "0:x:0.75", "the cost is 'x', not a number"),
+    ("0:0.25:0.75", "-1:1:0.75", "an action is a number from 0, got '-1'"),
+    ("ccb slot 2", "ccb shared 2", "'ccb shared' must be the first line of"),
+    ("0.75 0,1", "0.75 junk 0,1", "'junk' is no part of the label of a slot"),
+    ("ccb action |", "ccb action 1 |", "'1' is no part of the label of a act"),
+    ("ccb shared", "ccb sharde", "starts with 'ccb shared'"),
+    ("ccb shared", "slates shared", "a line of a ccb log starts with"),
+    (" |User b", " User b", "no '|' in"),
+]
+MALFORMED_SLATES = [
+    ("action 1 | c", "action 7 | c", "an action belongs to slot 7; the"),
+    ("2:0.6", "3:0.6", "slot 1 shows action 3; it has 3, counted"),
+    ("2:0.6", "2:1:0.6", "not of the form action:probability"),
+    ("action 1 | c", "action | c", "the slot's number is a number from"),
+    ("0.8 |", "cheap |", "the cost of the event is 'cheap'"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [*MALFORMED, *MALFORMED_SLATES])
+def test_malformed_events(read, old, new, message):
+    slates = (old, new, message) in MALFORMED_SLATES
+    text, kind = (SLATES, "slates") if slates else (CCB, "ccb")
     assert old in text
     with pytest.raises(ValueError, match=message):
         read(text.replace(old, new, 1), format=kind)
@@ -228,6 +208,14 @@ def test_events_without_outcome(read, format, whole, bare):
         read(bare, format=format)
 
 
+def showing(a, p=(1,)):
+    return {"_outcomes": 2 * [{"_a": a, "_p": list(p), "_label_cost": 0}]}
+
+
+def offering(inc, *slots):
+    return {"c": {"_multi": 3 * [{}], "_slots": [{"_inc": inc}, *slots]}}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -235,28 +223,13 @@ def test_events_without_outcome(read, format, whole, bare):
         ({"c": {"_slots": [{}]}}, "'_multi' must be an array of objects"),
         ({"c": {"_multi": [{}], "_slots": [1]}}, "'_slots' must be an array of obj"),
         ({"_outcomes": [{}]}, r"one entry per slot \(2\)"),
-        ({"_outcomes": [{"_a": [], "_p": [], "_label_cost": 0}, {}]}, "'_a' must hold"),
-        (
-            {"_outcomes": [{"_a": [0, 1], "_p": [1], "_label_cost": 0}, {}]},
-            "'_a' has 2 entries and '_p' has 1",
-        ),
-        (
-            {"_outcomes": 2 * [{"_a": [-1], "_p": [1], "_label_cost": 0}]},
-            "slot 0 shows action -1; it has 3, counted from 0",
-        ),
-        (
-            {"_outcomes": 2 * [{"_a": [1.0], "_p": [1], "_label_cost": 0}]},
-            "slot 0 shows action 1.0; it has 3, counted from 0",
-        ),
+        (showing([], []), "'_a' must hold"),
+        (showing([0, 1]), "'_a' has 2 entries and '_p' has 1"),
+        (showing([-1]), "slot 0 shows action -1; it has 3, counted from 0"),
+        (showing([1.0]), "slot 0 shows action 1.0; it has 3, counted from 0"),
         ({"_skipLearn": 1}, "'_skipLearn' is 1, not true or false"),
-        (
-            {"c": {"_multi": 3 * [{}], "_slots": [{"_inc": [2.0]}, {}]}},
-            "slot 0 offers action 2.0; it has 3, counted from 0",
-        ),
-        (
-            {"c": {"_multi": [{}], "_slots": [{"_inc": 3}]}},
-            "'_inc' must be an array, got 3",
-        ),
+        (offering([2.0], {}), "slot 0 offers action 2.0; it has 3, counted from 0"),
+        (offering(3), "'_inc' must be an array, got 3"),
     ],
 )
 def test_malformed_json_events(read, changes, message):

@@ -12,6 +12,7 @@ from skope_ope.exceptions import LogsWarning
 from tests.readers._vw import has_features, hashed
 
 ONE = "1:0:0.5 | a\n"
+BLOCK = "| a\n0:1:1 | b\n\n"
 
 
 @pytest.mark.parametrize(
@@ -36,9 +37,7 @@ ONE = "1:0:0.5 | a\n"
 )
 def test_features(read, text, expected):
     assert has_features(read(f"1:0:0.5 |{text}\n"), expected)
-
-
-def test_values_of_one_column_add_up_without_signs(read):
+    # values of one column add up without signs
     logs = read("1:0:0.5 | a:2 b:3 c:-1\n", n_features=1)
     assert logs.context.toarray() == [[4.0]]
 
@@ -62,14 +61,11 @@ def test_outcomes(read, line, expected):
     assert math.copysign(1.0, found[1]) == math.copysign(1.0, expected[1])
 
 
-def test_actions_that_a_line_offers(read):
+def test_actions_of_single_lines(read):
     logs = read("1:9 3:2:0.7 | a\n2:0:0.5 | a\n")
     assert_array_equal(logs.actions, [1, 2, 3])
     assert_array_equal(logs.available, [[True, False, True], [True] * 3])
     assert read("1:0:0.5 2 | a\n2:0:0.5 | a\n").available is None
-
-
-def test_actions_of_single_lines_are_those_that_occur(read):
     logs = read("5:-1:0.5 | a\n2:1:0.5 | a\n5:-1:0.5 | a\n")
     assert_array_equal(logs.actions, [2, 5])
     for field in ("available", "action_context", "logging_proba", "timestamp"):
@@ -80,10 +76,14 @@ def test_actions_of_single_lines_are_those_that_occur(read):
         read("3:0:0.5 | a\n", n_actions=2)
 
 
-@pytest.mark.parametrize("line", ["| a", "1 | a", "1:2 | a", "1:2 2:3 | a", "t| a"])
-def test_unlabelled_lines(read, line):
-    with pytest.warns(LogsWarning, match="skipped 1 event"):
-        assert len(read(f"{ONE}{line}\n", format="cb")) == 1
+def test_unlabelled_lines_and_blocks(read):
+    for line in ("| a", "1 | a", "1:2 | a", "1:2 2:3 | a", "t| a"):
+        with pytest.warns(LogsWarning, match="skipped 1 event"):
+            assert len(read(f"{ONE}{line}\n", format="cb")) == 1
+    for label in ("", "0", "0:1"):
+        text = f"{BLOCK}shared | s\n{label} | a\n| b\n"
+        with pytest.warns(LogsWarning, match="skipped 1 event"):
+            assert len(read(text, format="cb_adf")) == 1
 
 
 @pytest.mark.parametrize(
@@ -133,24 +133,13 @@ def test_the_evaluated_action_comes_first(read, text, action, evaluated):
     logs = read(text, format="cb_eval")
     assert_array_equal(logs.action, action)
     assert_array_equal(logs.columns["evaluated"], evaluated)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("2 | a", "'2' has an evaluated action and no"),
-        ("1:0:0.5 | a", r"'1:0:0\.5' is not an action"),
-    ],
-)
-def test_malformed_evaluated_lines(read, line, message):
-    with pytest.raises(ValueError, match=message):
-        read(line, format="cb_eval")
+    with pytest.raises(ValueError, match="'2' has an evaluated action and no"):
+        read("2 | a", format="cb_eval")
+    with pytest.raises(ValueError, match=r"'1:0:0\.5' is not an action"):
+        read("1:0:0.5 | a", format="cb_eval")
 
 
 # -- blocks of lines ------------------------------------------------------------------
-BLOCK = "| a\n0:1:1 | b\n\n"
-
-
 def test_a_block(read):
     logs = read("shared |u a\n first|A x\n7:-2:0.25 second|A y:3\n")
     assert (logs.action[0], logs.reward[0], logs.propensity[0]) == (1, 2.0, 0.25)
@@ -160,12 +149,6 @@ def test_a_block(read):
     logs = read("0:1:0.5 | a\n| b\n")
     assert logs.action[0] == 0
     assert has_features(logs, [])
-
-
-@pytest.mark.parametrize("label", ["", "0", "0:1"])
-def test_unlabelled_blocks(read, label):
-    with pytest.warns(LogsWarning, match="skipped 1 event"):
-        assert len(read(f"{BLOCK}shared | s\n{label} | a\n| b\n", format="cb_adf")) == 1
 
 
 @pytest.mark.parametrize(
@@ -188,10 +171,16 @@ def test_malformed_blocks(read, lines, number, message):
         read(BLOCK + "\n".join(lines) + "\n", format="cb_adf")
 
 
-def test_an_event_longer_than_memory_should_hold_is_refused(read):
+def test_long_events_are_refused_and_long_logs_are_not(read):
     text = BLOCK + ("|a " + "x" * 10**6 + "\n") * 5
     with pytest.raises(ValueError, match=r"line 4: the event .* than 4,194,304 chara"):
         read(text, format="cb_adf")
+    names = [f"x:{i + 1} y{i % 7}" for i in range(2500)]
+    logs = read("".join(f"1:0:0.5 | {name}\n" for name in names), n_features=64)
+    rows = [[("x", float(i + 1)), (f"y{i % 7}", 1.0)] for i in range(2500)]
+    assert has_features(logs, *rows)
+    assert logs.context.shape == (2500, 64)
+    assert np.isfinite(logs.context.data).all()
 
 
 def adf(chosen, *names):
@@ -202,7 +191,7 @@ def adf(chosen, *names):
     return "\n".join(lines) + "\n\n"
 
 
-def test_varying_numbers_of_actions(read):
+def test_varying_numbers_and_features_of_actions(read):
     logs = read(adf(1, "", "", "") + adf(0, ""), format="cb_adf", n_action_features=16)
     assert_array_equal(logs.actions, [0, 1, 2])
     assert_array_equal(logs.available, [[True, True, True], [True, False, False]])
@@ -214,9 +203,6 @@ def test_varying_numbers_of_actions(read):
     assert_array_equal(logs.available, [[True, True, False]])
     with pytest.raises(ValueError, match=r"action 2, counted from 0.*Pass at least 3"):
         read(adf(0, "", "", ""), n_actions=2)
-
-
-def test_features_that_differ_take_one_row_per_round(read):
     text = "0:1:1 | a\n| b\n\n0:1:1 | b\n\n0:1:1 | a\n| d e\n"
     logs = read(text, format="cb_adf", n_action_features=64)
     rows = [["a"], ["b"], ["b"], [], ["a"], ["d", "e"]]
@@ -234,33 +220,11 @@ def test_tags_recognise_an_action_at_any_position(read):
     feature = hashed([[("f0", 1.0)]], 16).toarray()[0]
     assert_array_equal(logs.action_context[0, 2], feature)
     assert_array_equal(logs.action_context[1, 1], feature)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+    for wrong, message in (
         (adf(0, "a", ""), "action 1 of the event has no tag"),
         (adf(0, "", "a"), "action 0 of the event has no tag"),
         (adf(0, "a", "a"), "two actions of the event have the same tag"),
         (ONE, "no list of actions whose tags"),
-    ],
-)
-def test_bad_tags(read, text, message):
-    with pytest.raises(ValueError, match=message):
-        read(text, action_labels="tag")
-
-
-@pytest.mark.parametrize("word", ["ccb", "slates", "ca"])
-def test_other_logs_say_why(read, word):
-    with pytest.raises(ValueError, match="line 2: this is ") as told:
-        read(f"{ONE}{word} 1:0:0.5 | a\n", format="cb")
-    assert len(str(told.value)) > 100
-
-
-def test_many_rounds_have_the_features_of_each(read):
-    names = [f"x:{i + 1} y{i % 7}" for i in range(2500)]
-    logs = read("".join(f"1:0:0.5 | {name}\n" for name in names), n_features=64)
-    rows = [[("x", float(i + 1)), (f"y{i % 7}", 1.0)] for i in range(2500)]
-    assert has_features(logs, *rows)
-    assert logs.context.shape == (2500, 64)
-    assert np.isfinite(logs.context.data).all()
+    ):
+        with pytest.raises(ValueError, match=message):
+            read(wrong, action_labels="tag")

@@ -30,7 +30,6 @@ def fails(*checks):
 
 
 def changed(result, **numbers):
-    """Return the result with another value, or another standard error."""
     out, estimate = copy(result), copy(result._estimate)
     for name, number in numbers.items():
         setattr(estimate, name, float(number))
@@ -138,8 +137,6 @@ class IgnoresGroups(IPS):
 
 
 class JoinsGroups(IPS):
-    """Base of evaluators that take two groups for one."""
-
     def _evaluate(self, policy, logs, sample_weight):
         if logs.group is not None and self._joins(logs.group):
             pairs = np.unique(logs.group, return_inverse=True)[1] // 2
@@ -333,16 +330,10 @@ class HasTheTagsOfScikitLearn(IPS):
 @fails("paired_difference")
 class ForgetsWhichRounds(IPS):
     def _evaluate(self, policy, logs, sample_weight):
-        result = super()._evaluate(policy, logs, sample_weight)
-        return stated_value(
-            result.value,
-            result.standard_error,
-            len(logs),
-            estimator="IPS",
-            round_values=result.round_values,
-            diagnostics=dict(result.diagnostics),
-            warnings=result.warnings,
-        )
+        found = super()._evaluate(policy, logs, sample_weight)
+        about = {"round_values": found.round_values, "warnings": found.warnings}
+        about |= {"estimator": "IPS", "diagnostics": dict(found.diagnostics)}
+        return stated_value(found.value, found.standard_error, len(logs), **about)
 
 
 @fails("logs_must_match_those_of_fit")

@@ -11,8 +11,6 @@ from tests.utils._mutants import changed, fails
 
 
 class Careless(PolicyValue):
-    """Subtracts what comes from other rounds."""
-
     def __sub__(self, other):
         return stated_value(
             self.value - other.value, self.standard_error, 120, estimator="difference"
@@ -20,8 +18,6 @@ class Careless(PolicyValue):
 
 
 class ChangesTerms(PseudoInverse):
-    """Base of evaluators whose terms are wrong."""
-
     def _terms(self, target, logs):
         found = super()._terms(target, logs)
         found.terms = (self._wrong(found, logs),)

@@ -121,9 +121,11 @@ class SharesItsState(Honest):
 
 
 class RefreshesNothing(Honest):
+    answer = True
+
     def look_ahead(self, X, available=None):
         block = super().look_ahead(X, available)
-        block.refresh = lambda start, action: True
+        block.refresh = lambda start, action: self.answer
         return block
 
 
@@ -135,11 +137,8 @@ class RefreshesTooLate(LinUCB):
         return block
 
 
-class RefreshesWithoutAnAnswer(Honest):
-    def look_ahead(self, X, available=None):
-        block = super().look_ahead(X, available)
-        block.refresh = lambda start, action: None
-        return block
+class RefreshesWithoutAnAnswer(RefreshesNothing):
+    answer = None
 
 
 class LooksAheadWrongly(Honest):
@@ -325,12 +324,6 @@ def test_mutant_is_found(mutant):
     assert re.search(rf"^{mutant.__name__}\b", str(found.value))
 
 
-def test_honest_policies_pass():
-    check_adaptive_policy(Honest())
-    check_adaptive_policy(Honest(), make_logs(100, available=True))
-    check_adaptive_policy(EpsilonGreedy(), make_logs(100, 2))
-
-
 class HasAnIdleGenerator(Honest):
     def __init__(self, seed=3):
         self.seed = seed
@@ -340,9 +333,15 @@ class HasAnIdleGenerator(Honest):
         self.rng_ = np.random.RandomState(self.seed)
 
 
-@pytest.mark.parametrize("policy", [Thompson(), NewThompson(4), HasAnIdleGenerator()])
-def test_policies_that_draw_their_own_numbers_or_none_pass(policy):
+def test_honest_policies_pass():
+    policy = Honest()
     check_adaptive_policy(policy)
+    assert vars(policy) == {}  # it was cloned
+    check_adaptive_policy(Honest(), make_logs(100, available=True))
+    check_adaptive_policy(EpsilonGreedy(), make_logs(100, 2))
+    # that draw their own numbers, or none
+    for policy in (Thompson(), NewThompson(4), HasAnIdleGenerator()):
+        check_adaptive_policy(policy)
 
 
 class CopiesAGenerator(Thompson):
@@ -356,21 +355,12 @@ def test_a_generator_as_random_state_is_found():
         check_adaptive_policy(CopiesAGenerator(np.random.RandomState(0)))
 
 
-def test_the_policy_is_cloned():
-    policy = Honest()
-    check_adaptive_policy(policy)
-    assert vars(policy) == {}
-
-
-def test_logs_in_which_nothing_is_accepted():
+def test_logs_and_policies_that_cannot_be_checked():
     logs = make_logs(40)
     logs = logs[logs.action_index > 0]
     with pytest.raises(AssertionError, match="no round of the logs was accepted"):
         check_adaptive_policy(UCB1(), logs)
-
-
-@pytest.mark.parametrize("wrong", [ClassifierPolicy(), EpsilonGreedy, "UCB1"])
-def test_what_is_no_adaptive_policy(wrong):
-    name = getattr(wrong, "__name__", type(wrong).__name__)
-    with pytest.raises(TypeError, match=f"subclass of AdaptivePolicy .* got {name}"):
-        check_adaptive_policy(wrong)
+    for wrong in (ClassifierPolicy(), EpsilonGreedy, "UCB1"):
+        name = getattr(wrong, "__name__", type(wrong).__name__)
+        with pytest.raises(TypeError, match=f"of AdaptivePolicy .* got {name}"):
+            check_adaptive_policy(wrong)

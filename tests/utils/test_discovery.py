@@ -37,38 +37,33 @@ def test_every_evaluator_and_policy_of_the_package_is_found():
         assert all(name == cls.__name__ for name, cls in found.items())
 
 
-def test_lists_are_sorted_and_without_base_classes():
+def test_lists_are_sorted_and_hold_public_classes_only():
+    public = {one for _, one in public_objects().values()}
     for listed in LISTS:
         names = [name for name, _ in listed()]
         assert names == sorted(set(names))
         assert not [name for name in names if name.startswith("Base")]
         assert "StaticEvaluator" not in names
+        assert {cls for _, cls in listed()} <= public
 
 
-def test_evaluators_are_no_policies():
+def test_evaluators_are_no_policies_and_only_ours():
     evaluators, policies = dict(all_evaluators()), dict(all_policies())
     assert evaluators["DoublyRobust"] is DoublyRobust
     assert policies["UniformPolicy"] is UniformPolicy
     assert not set(evaluators) & set(policies)
 
-
-def test_classes_of_others_are_not_listed():
     class Mine(StaticEvaluator):
         pass
 
     assert Mine not in dict(all_evaluators()).values()
 
 
-def test_classes_of_private_modules_are_not_listed():
-    public = {one for _, one in public_objects().values()}
-    for listed in LISTS:
-        assert {cls for _, cls in listed()} <= public
-
-
 # -- versions -------------------------------------------------------------------------
-def test_versions_of_what_is_installed(capsys):
+def test_versions_of_what_is_installed(capsys, monkeypatch):
     show_versions()
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    expected = capsys.readouterr().out
+    lines = [line.strip() for line in expected.splitlines()]
     assert f"numpy: {np.__version__}" in lines
     assert f"skope-ope: {skope_ope.__version__}" in lines
     assert f"machine: {platform.platform()}" in lines
@@ -76,9 +71,11 @@ def test_versions_of_what_is_installed(capsys):
     needed = pyproject()["project"]["dependencies"]
     named = {line.split(":")[0] for line in lines}
     assert {name.split(">")[0] for name in needed} <= named
+    for name in ("matplotlib", "pandas", "polars", "pyarrow", "skops"):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it would raise
+    show_versions()
+    assert capsys.readouterr().out == expected
 
-
-def test_what_is_missing_is_said(capsys, monkeypatch):
     def no_version(name):
         raise PackageNotFoundError(name)
 
@@ -88,12 +85,3 @@ def test_what_is_missing_is_said(capsys, monkeypatch):
     assert "pandas: None" in output
     # run from a work tree, the package knows its own version
     assert f"skope-ope: {skope_ope.__version__}" in output
-
-
-def test_nothing_is_imported_for_it(capsys, monkeypatch):
-    show_versions()
-    expected = capsys.readouterr().out
-    for name in ("matplotlib", "pandas", "polars", "pyarrow", "skops"):
-        monkeypatch.setitem(sys.modules, name, None)  # importing it would raise
-    show_versions()
-    assert capsys.readouterr().out == expected
