@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
-from skope_ope.datasets._slate_rewards import (
+from skope_ope.datasets._synthetic_slates import (
     DISCOUNTS,
     best_dcg,
     dcg,

@@ -19,7 +19,7 @@ from skope_ope.logs._text_files import DoubtError, empty_file, quoted, read_line
 from skope_ope.logs._texts import coded_texts
 from skope_ope.logs._validation import DROP_REWARDS
 from skope_ope.readers._csv_columns import A_MOMENT, moments_of
-from skope_ope.readers._vw_event import MalformedLineError
+from skope_ope.readers._vw_text import MalformedLineError
 
 REPORT_EVERY = 10_000  # lines between two reports
 JSON_NUMBERS = (bool, int, float)

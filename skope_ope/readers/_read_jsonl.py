@@ -27,7 +27,7 @@ from skope_ope.readers._table_logs import (
     check_reward_field,
     made_whole,
 )
-from skope_ope.readers._vw_event import errors_of_file
+from skope_ope.readers._vw_text import errors_of_file
 
 
 def read_jsonl(

@@ -21,15 +21,17 @@ from skope_ope.logs._text_files import (
     sample_lines,
 )
 from skope_ope.readers._jsonl_columns import load
-from skope_ope.readers._vw_event import (
-    MalformedLineError,
-    OtherLogError,
-    errors_of_file,
-)
 from skope_ope.readers._vw_json import DSJsonParser, parse_json
 from skope_ope.readers._vw_rounds import VWRounds, VWSlateRounds
 from skope_ope.readers._vw_slates import parse_slates_json, parse_slates_text
-from skope_ope.readers._vw_text import parse_adf, parse_cb, split_label
+from skope_ope.readers._vw_text import (
+    MalformedLineError,
+    OtherLogError,
+    errors_of_file,
+    parse_adf,
+    parse_cb,
+    split_label,
+)
 
 if TYPE_CHECKING:
     from typing import Literal

@@ -30,7 +30,7 @@ from skope_ope.readers._read_table import (
     names_of_columns,
     read_columns,
 )
-from skope_ope.readers._vw_event import errors_of_file
+from skope_ope.readers._vw_text import errors_of_file
 
 # -- columns of files of tables as a context of floats ---------------------------------
 

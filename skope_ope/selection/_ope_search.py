@@ -36,8 +36,7 @@ from skope_ope.selection._evaluator_scorer import (
     common_horizon,
     validator_for,
 )
-from skope_ope.selection._in_order import in_order
-from skope_ope.selection._one_standard_error import one_standard_error
+from skope_ope.selection._refit_rules import in_order, one_standard_error
 from skope_ope.selection._scored_splits import (
     check_any_score,
     chosen,
