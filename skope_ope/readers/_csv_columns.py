@@ -6,6 +6,7 @@ Blocks are read by pyarrow where it is installed, and by Python's csv otherwise.
 """
 
 import os
+import re
 import warnings
 from functools import partial
 
@@ -159,89 +160,25 @@ CSV_KINDS = {
 
 # -- many datetimes at once, where they are written in the plain way -------------------
 # That is `2026-01-31 12:00:00`, also with a T, with up to six digits of a fraction, and
-# with the zone of UTC. Their digits are read column by column: NumPy's own way from
-# texts takes more than `utc_microseconds` does, and old versions of it crash at a wrong
-# day.
+# with the zone of UTC. Then NumPy reads them: of others it takes more than
+# `utc_microseconds` does, and old versions of it crash at a wrong day.
 
 A_MOMENT = "a datetime like 2026-01-31 12:00:00"
-LAYOUT = b"0000-00-00 00:00:00.000000"  # of digits and signs
-SHORTEST = 19  # up to the seconds
-ZONES = (b"Z", b"+00:00", b"")
-BLANK, T = b" T"
-ZERO, NINE = b"09"
-FRACTION_DIGITS = 6  # of microseconds
+PLAIN_MOMENT = re.compile(
+    "((?!0000)[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    "|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+    r"[ T](?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}(?:\.[0-9]{1,6})?)(?:Z|\+00:00)?"
+)
 
 
 def moments_of(texts, error_of):
     """Return texts as datetimes, or raise `error_of(row)` at one that is none."""
-    moments, is_plain = plain_moments(texts)
-    for row in np.flatnonzero(~is_plain):
+    plain = [one[1] if one else "NaT" for one in map(PLAIN_MOMENT.fullmatch, texts)]
+    moments = np.array(plain, dtype="datetime64[us]")
+    for row in np.flatnonzero(np.isnat(moments)):
         try:
-            moments[row] = utc_microseconds(texts[row].strip())
+            found = utc_microseconds(texts[row].strip())
         except (ValueError, OverflowError):
             raise error_of(row) from None
-    return moments.view("datetime64[us]")
-
-
-def plain_moments(texts):
-    """Return microseconds from 1970, UTC, and which texts are plain datetimes."""
-    # Where one is not, its number means nothing.
-    found = np.zeros(len(texts), dtype=np.int64)
-    is_plain = np.zeros(len(texts), dtype=bool)
-    longest = len(LAYOUT) + max(map(len, ZONES))
-    lengths = np.array([len(one) if one.isascii() else 0 for one in texts], np.intp)
-    for length in np.unique(lengths):
-        if not SHORTEST <= length <= longest:
-            continue
-        rows = np.flatnonzero(lengths == length)
-        part = texts if len(rows) == len(texts) else [texts[row] for row in rows]
-        signs = np.array(part, dtype=f"S{length}").view(np.uint8).reshape(-1, length)
-        for zone in ZONES:
-            size = length - len(zone)
-            plain = np.flatnonzero(_are_plain(signs, size, zone))
-            moments, exists = _microseconds(signs[plain, :size])
-            found[rows[plain]] = moments
-            is_plain[rows[plain]] = exists
-    return found, is_plain
-
-
-def _are_plain(signs, size, zone):
-    """Tell which rows of characters are moments of `size` characters and a zone."""
-    if not SHORTEST <= size <= len(LAYOUT) or size == SHORTEST + 1:
-        return np.zeros(len(signs), dtype=bool)
-    plain = (signs[:, :4] != ZERO).any(axis=1)  # there is no year 0
-    for place, sign in enumerate(LAYOUT[:size] + zone):
-        column = signs[:, place]
-        if sign == ZERO and place < size:
-            plain &= (column >= ZERO) & (column <= NINE)
-        elif sign == BLANK:
-            plain &= (column == BLANK) | (column == T)
-        else:
-            plain &= column == sign
-    return plain
-
-
-def _microseconds(signs):
-    """Return the moments that rows of characters stand for, and whether they exist."""
-    year, month, day, hour, minute, second = (
-        _whole_numbers(signs[:, start:stop])
-        for start, stop in ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 19))
-    )
-    months = 12 * (year - 1970) + month - 1
-    first, end = (
-        after.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
-        for after in (months, months + 1)
-    )
-    exists = (month >= 1) & (month <= 12) & (day >= 1) & (day <= end - first)
-    exists &= (hour < 24) & (minute < 60) & (second < 60)
-    fraction = signs[:, SHORTEST + 1 :]
-    seconds = (((first + day - 1) * 24 + hour) * 60 + minute) * 60 + second
-    part = _whole_numbers(fraction) * 10 ** (FRACTION_DIGITS - fraction.shape[1])
-    return seconds * 10**FRACTION_DIGITS + part, exists
-
-
-def _whole_numbers(digits):
-    total = np.zeros(len(digits), dtype=np.int64)
-    for column in digits.T:
-        total = 10 * total + (column - ZERO)
-    return total
+        moments[row] = np.datetime64(found, "us")
+    return moments
