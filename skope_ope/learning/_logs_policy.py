@@ -25,7 +25,7 @@ from skope_ope.policies._base import (
     greedy,
     soften,
 )
-from skope_ope.policies._classifier_actor import refuse_to_score
+from skope_ope.policies._classifier_policy import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.propensities._encoded import behind_encoder
 from skope_ope.reward_models._sources import reward_source

@@ -26,7 +26,7 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
 from skope_ope.policies._base import first_best
-from skope_ope.policies._classifier_actor import refuse_to_score
+from skope_ope.policies._classifier_policy import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_policy import DeterministicSlates

@@ -14,7 +14,7 @@ from skope_ope._progress import step
 from skope_ope._sklearn import HasMethods, StrOptions
 from skope_ope.learning._logs_policy import LogsPolicy, act
 from skope_ope.policies._action_probabilities import unwrap
-from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
+from skope_ope.policies._classifier_policy import ACTING_CONSTRAINTS, with_inputs_of
 from skope_ope.reward_models import ActionRewardModel
 from skope_ope.reward_models._sources import refuse_non_models
 

@@ -21,11 +21,11 @@ from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._logs_html import bandit_summary, logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
-from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
 from skope_ope.logs._validation import (
     Checked,
     as_array,
     as_numbers,
+    check_agreement,
     check_length,
     check_probabilities,
     check_propensity,
@@ -37,6 +37,66 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skope_ope._types import Array, ArrayLike, Contexts
+
+TELLING = ("logging_proba", "logger_proba")
+
+
+def agreed_propensity(logs, names=TELLING):
+    """Return the propensity of some logs, after a look at the fields that tell it."""
+    propensity = logs.propensity
+    for name in names:
+        proba = getattr(logs, name)
+        if proba is None:
+            continue
+        code = logs.action_index if name == "logging_proba" else logs.logger_index
+        told = proba[np.arange(len(logs)), code]
+        if propensity is None:
+            _check_possible(logs, name, told)
+            propensity = check_propensity(told, len(logs))
+        else:
+            check_agreement(propensity, name, told)
+    return propensity
+
+
+def _check_possible(logs, name, told):
+    """Raise where a field says that what was logged cannot have been."""
+    never = np.flatnonzero(told < np.finfo(float).tiny)
+    if not never.size:
+        return
+    row, whose = int(never[0]), ""
+    if name == "logger_proba":
+        whose = f" under logger {plain(logs.logger[row])!r}, which acted there"
+        if not logs.logger_proba[row].any():
+            whose += ", and under every other logger"
+    raise ValueError(
+        f"{name} is {told[row]:.9g} at row {row} for the logged action "
+        f"{plain(logs.action[row])!r}{whose} ({len(never)} such rows). A logged action "
+        f"has a positive probability. Correct {name}, or drop these rows."
+    )
+
+
+def check_logger_proba(logs, logger_proba):
+    """Return a table of probabilities with a column for every logger."""
+    proba = as_numbers("logger_proba", logger_proba, ndim=2)
+    check_length("logger_proba", proba, len(logs))
+    if logs.loggers is None:
+        raise ValueError(
+            "logger_proba needs `logger`, the logger that acted in each round: "
+            "its columns follow the sorted distinct loggers."
+        )
+    if proba.shape[1] != len(logs.loggers):
+        raise ValueError(
+            f"logger_proba must have one column per logger ({len(logs.loggers)}: "
+            f"{logs.loggers.tolist()}), got {proba.shape[1]}."
+        )
+    if proba.size and (proba.min() < 0 or proba.max() > 1 + 1e-9):
+        row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
+        found = f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g}"
+        raise RowError(found, row, f", logger {plain(logs.loggers[column])!r}.")
+    return proba
+
+
+# -- logged decisions of a contextual bandit: one action and one reward a round --------
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -26,11 +26,11 @@ from skope_ope.policies.slate._composed_slate_policies import (
     SampledSlatePolicy,
 )
 from skope_ope.policies.slate._empirical_slate_policy import EmpiricalSlatePolicy
-from skope_ope.policies.slate._plackett_luce_slate_policy import (
+from skope_ope.policies.slate._ranking_policy import (
     PlackettLuceSlatePolicy,
+    RankingPolicy,
     UniformSlatePolicy,
 )
-from skope_ope.policies.slate._ranking_policy import RankingPolicy
 
 __all__ = [
     "UCB1",

@@ -13,16 +13,19 @@ from functools import partial
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning, RowError
-from skope_ope.logs._csv_file import (
+from skope_ope.logs._text_files import (
     CsvFile,
     bad_cell,
     cell_labels,
     cell_number,
+    empty_file,
     is_missing_word,
     numbers_of,
+    open_bytes,
+    quoted,
     text_columns,
+    utc_microseconds,
 )
-from skope_ope.logs._text_files import empty_file, open_bytes, quoted, utc_microseconds
 from skope_ope.logs._texts import Texts, coded_texts
 from skope_ope.logs._validation import DROP_REWARDS
 
