@@ -191,8 +191,7 @@ class PolicyValueDisplay(looks.Display):
         display : PolicyValueDisplay
             Itself.
         """
-        policies = _distinct_names(self._policies)
-        evaluators = _distinct_names(self._evaluators)
+        policies, evaluators = set(self._policies), set(self._evaluators)
         # The more numerous are the rows: few colours are told apart.
         by_policy = len(policies) > len(evaluators)
         texts = self._evaluator_texts(), self._policy_texts()
@@ -320,10 +319,6 @@ class PolicyValueDisplay(looks.Display):
         for reason, star in stars_of(self.leaves_bias_out).items():
             lines.append(looks.in_lines(f"{star} leaves out {reason}"))
         return "\n".join(lines)
-
-
-def _distinct_names(names):
-    return list(dict.fromkeys(names))
 
 
 def _set_ends(drawn, low, high, y):

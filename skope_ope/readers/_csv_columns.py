@@ -7,11 +7,11 @@ Blocks are read by pyarrow where it is installed, and by Python's csv otherwise.
 
 import os
 import re
-import warnings
 from functools import partial
 
 import numpy as np
 
+from skope_ope._user_line import warn_user
 from skope_ope.exceptions import LogsWarning, RowError
 from skope_ope.logs._text_files import (
     CsvFile,
@@ -51,7 +51,7 @@ def read_csv(path, wanted, report=None):
     cells = read_cells(file, texts, report)
     try:
         return {
-            (name, kind): CSV_KINDS[kind](name, cells[place], file)
+            (name, kind): getattr(_CsvColumn(file, name, cells[place]), kind)()
             for (name, kind), place in places.items()
         }
     except RowError as error:
@@ -104,44 +104,60 @@ def _fill(part, found, place):
     return True
 
 
-def _csv_label(name, cells, file):
-    labels, codes = cell_labels(name, cells)
-    return labels[codes]
+class _CsvColumn:
+    """The cells of a column, floats or `Texts`; a method for every kind."""
 
+    def __init__(self, file, name, cells):
+        self.file, self.name, self.cells = file, name, cells
 
-def _csv_moment(name, cells, file):
-    """Return numbers or datetimes."""
-    if not isinstance(cells, Texts):
-        return numbers_of(name, cells)
-    what = f"a number or {A_MOMENT}"
-    return moments_of(
-        cells.values, lambda code: bad_cell(name, cells, cells.values[code], what)
-    )[cells.codes]
+    def number(self):
+        """Return finite numbers."""
+        return numbers_of(self.name, self.cells)
 
+    def reward(self):
+        """Return finite numbers, with other advice where one is missing."""
+        return numbers_of(self.name, self.cells, DROP_REWARDS)
 
-def _csv_feature(name, cells, file):
-    """Return numbers where all cells are numbers, or texts, "" where one is missing."""
-    is_text = [*map(_is_no_number, cells.values)] if isinstance(cells, Texts) else []
-    if not any(is_text):
-        return numbers_of(name, cells, optional=True)
-    odd = np.array(is_text)[cells.codes]
-    n_texts = int(odd.sum())
-    if n_texts <= (1 - MOSTLY_NUMBERS) * len(cells):
-        row = int(odd.argmax())
-        warnings.warn(
-            LogsWarning(
-                f"{file.name}, line {file.line_of_row(row)}: column {name!r} is "
-                f"{quoted(cells.values[cells.codes[row]])} among numbers "
-                f"({n_texts} such rows), so the whole column is read as texts. Correct "
-                "these cells, or leave them empty.",
-                n_texts,
-            ),
-            stacklevel=5,
+    def label(self):
+        """Return texts, integers, floats or booleans."""
+        labels, codes = cell_labels(self.name, self.cells)
+        return labels[codes]
+
+    def moment(self):
+        """Return numbers or datetimes."""
+        cells = self.cells
+        if not isinstance(cells, Texts):
+            return self.number()
+        what = f"a number or {A_MOMENT}"
+        return moments_of(
+            cells.values,
+            lambda code: bad_cell(self.name, cells, cells.values[code], what),
+        )[cells.codes]
+
+    def feature(self):
+        """Return numbers, NaN where one is missing, or texts, "" where one is."""
+        cells = self.cells
+        is_text = []
+        if isinstance(cells, Texts):
+            is_text = [*map(_is_no_number, cells.values)]
+        if not any(is_text):
+            return numbers_of(self.name, cells, optional=True)
+        odd = np.array(is_text)[cells.codes]
+        n_texts = int(odd.sum())
+        if n_texts <= (1 - MOSTLY_NUMBERS) * len(cells):
+            row = int(odd.argmax())
+            found = quoted(cells.values[cells.codes[row]])
+            told = (
+                f"{self.file.name}, line {self.file.line_of_row(row)}: column "
+                f"{self.name!r} is {found} among numbers ({n_texts} such rows), so the "
+                "whole column is read as texts. Correct these cells, or leave them "
+                "empty."
+            )
+            warn_user([LogsWarning(told, n_texts)])
+        known = coded_texts(
+            ["" if is_missing_word(text) else text for text in cells.values]
         )
-    known = coded_texts(
-        ["" if is_missing_word(text) else text for text in cells.values]
-    )
-    return Texts(known.codes[cells.codes], known.values)
+        return Texts(known.codes[cells.codes], known.values)
 
 
 def _is_no_number(cell):
@@ -150,15 +166,6 @@ def _is_no_number(cell):
     except ValueError:
         return True
     return False
-
-
-CSV_KINDS = {
-    "number": lambda name, cells, file: numbers_of(name, cells),
-    "reward": lambda name, cells, file: numbers_of(name, cells, DROP_REWARDS),
-    "label": _csv_label,
-    "moment": _csv_moment,
-    "feature": _csv_feature,
-}
 
 
 # -- many datetimes at once, where they are written in the plain way -------------------

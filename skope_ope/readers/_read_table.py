@@ -167,13 +167,13 @@ def read_parquet(path, wanted):
     if not table.num_rows:
         raise empty_file(path)
     return {
-        (name, kind): PARQUET_KINDS[kind](_Column(path, name, table.column(name)))
+        (name, kind): getattr(_Column(path, name, table.column(name)), kind)()
         for name, kind in wanted
     }
 
 
 class _Column:
-    """A column of a parquet file."""
+    """A column of a parquet file; a method for every kind."""
 
     def __init__(self, path, name, values):
         from pyarrow import types
@@ -220,18 +220,18 @@ class _Column:
         except pyarrow.ArrowException:
             raise self.wrong_type("numbers") from None
 
-    def numbers(self, remedy=DROP_OR_FILL):
+    def number(self, remedy=DROP_OR_FILL):
         """Return finite numbers."""
         self.refuse_nulls(remedy)
         numbers = self.floats()
         self.refuse("not finite", ~np.isfinite(numbers))
         return numbers
 
-    def rewards(self):
+    def reward(self):
         """Return finite numbers, with other advice where one is missing."""
-        return self.numbers(DROP_REWARDS)
+        return self.number(DROP_REWARDS)
 
-    def labels(self):
+    def label(self):
         """Return texts, numbers or booleans."""
         from pyarrow.types import is_nested
 
@@ -244,7 +244,7 @@ class _Column:
             raise self.wrong_type("texts, numbers or booleans")
         return self.values.to_numpy()
 
-    def moments(self):
+    def moment(self):
         """Return numbers or datetimes."""
         from pyarrow import types
 
@@ -252,7 +252,7 @@ class _Column:
         if types.is_timestamp(self.type) or types.is_date(self.type):
             return self.values.to_numpy().astype("datetime64[us]")
         if not self.is_text:
-            return self.numbers()
+            return self.number()
         moments = np.empty(len(self.values), dtype=np.int64)
         for row, text in enumerate(self.values.to_pylist()):
             try:
@@ -263,7 +263,7 @@ class _Column:
                 ) from None
         return moments.view("datetime64[us]")
 
-    def features(self):
+    def feature(self):
         """Return numbers, NaN where one is missing, or texts, "" where one is."""
         if not self.is_text:
             numbers = self.floats()
@@ -271,12 +271,3 @@ class _Column:
             return numbers
         texts = self.values.to_pylist()
         return coded_texts("" if text is None else text for text in texts)
-
-
-PARQUET_KINDS = {
-    "number": _Column.numbers,
-    "reward": _Column.rewards,
-    "label": _Column.labels,
-    "moment": _Column.moments,
-    "feature": _Column.features,
-}

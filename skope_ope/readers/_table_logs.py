@@ -459,19 +459,12 @@ def read_jsonl(
     >>> list(logs.context["user.plan"])
     ['free', 'team']
     """
+    given = dict(locals())
     if backend not in LIBRARIES:
         raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.")
     path = os.fspath(path)
     names = field_names(path)
-    single = {
-        "action": action,
-        "reward": reward,
-        "propensity": propensity,
-        "logger": logger,
-        "timestamp": timestamp,
-        "group": group,
-        "sample_weight": sample_weight,
-    }
+    single = {field: given[field] for field in KIND_OF_FIELD}
     fields = {field: name for field, name in single.items() if isinstance(name, str)}
     kinds = {name: KIND_OF_FIELD[field] for field, name in fields.items()}
     for name in chain(_fields_in(logging_proba), _fields_in(logger_proba)):
@@ -485,14 +478,7 @@ def read_jsonl(
         check_propensity_field(one, names, f"logging_proba={by_action}")
     # a misspelt field is named before the context is asked for
     check_names(path, names, kinds)
-    for argument, wanted in (("context", context), ("exclude", exclude)):
-        if isinstance(wanted, str):
-            # all of them are a list that is not taken
-            instead = "" if only_stars(wanted, names) else f" Use [{wanted!r}]."
-            raise TypeError(
-                f"{argument} must be a list of fields, objects or patterns, got the "
-                f"text {wanted!r}.{instead}"
-            )
+    _refuse_texts(names, context=context, exclude=exclude)
     context = fields_of_context(
         path,
         names,
@@ -504,24 +490,40 @@ def read_jsonl(
     )
     for name in context:
         kinds.setdefault(name, "cell")
-    read = read_columns(path, kinds.items(), format="jsonl", names=names)
-    values = {name: column for (name, _), column in read.items()}
     all_actions = list(dict.fromkeys(_fields_in(logging_proba)))
-    if all_actions:
-        proba = made_whole(path, [values[name] for name in all_actions])
-        values |= zip(all_actions, proba.T, strict=True)
-    frame = _frame(values, backend)
+    frame = _frame(_values_of_fields(path, kinds, names, all_actions), backend)
     with errors_of_file(path, partial(line_of_object, path)):
         return BanditLogs.from_frame(
             frame,
             **single,
             context=context,
-            actions=actions,
-            logging_proba=logging_proba,
-            logger_proba=logger_proba,
-            columns=columns,
-            reward_range=reward_range,
+            **{name: given[name] for name in NO_SINGLE_FIELDS},
         )
+
+
+def _refuse_texts(names, **given):
+    """Raise where a list of fields is given as a text."""
+    for argument, wanted in given.items():
+        if isinstance(wanted, str):
+            # all of them are a list that is not taken
+            instead = "" if only_stars(wanted, names) else f" Use [{wanted!r}]."
+            raise TypeError(
+                f"{argument} must be a list of fields, objects or patterns, got the "
+                f"text {wanted!r}.{instead}"
+            )
+
+
+def _values_of_fields(path, kinds, names, all_actions):
+    """Return fields by name; probabilities of all actions sum to one."""
+    read = read_columns(path, kinds.items(), format="jsonl", names=names)
+    values = {name: column for (name, _), column in read.items()}
+    if all_actions:
+        proba = made_whole(path, [values[name] for name in all_actions])
+        values |= zip(all_actions, proba.T, strict=True)
+    return values
+
+
+NO_SINGLE_FIELDS = "actions", "logging_proba", "logger_proba", "columns", "reward_range"
 
 
 def _fields_in(argument):

@@ -468,7 +468,7 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
         lessons, X = contexts_of(policy, source), contexts_of(policy, logs)
         trials = _Trials(policy, logs.n_actions, self.min_trials)
         proba = np.empty((len(logs), logs.n_actions))
-        learn, ask = _by_batch(learned_in), _by_batch(asked_in)
+        learn, ask = dict(_groups(learned_in)), dict(_groups(asked_in))
         for batch in sorted(learn.keys() | ask.keys()):
             # first act, then learn: what a batch teaches is known after it
             if batch in ask:
@@ -576,10 +576,3 @@ def _propensity(logs):
     if logs.available is None:
         return np.full(len(logs), 1 / logs.n_actions)
     return 1 / logs.available.sum(axis=1)
-
-
-def _by_batch(batches):
-    """Rows of every batch, as {batch: rows in order}."""
-    order = np.argsort(batches, kind="stable")
-    distinct, first = np.unique(batches[order], return_index=True)
-    return dict(zip(distinct.tolist(), np.split(order, first[1:]), strict=True))
