@@ -99,6 +99,13 @@ def check_logger_proba(logs, logger_proba):
 # -- logged decisions of a contextual bandit: one action and one reward a round --------
 
 
+# `available` comes first: probabilities must agree with it.
+OTHER_FIELDS = "available", "timestamp", "sample_weight"
+TELLING_FIELDS = "propensity", "logging_proba", "logger_proba"
+ROW_INDEXED = ("context", "action", "reward", *TELLING_FIELDS, "logger")
+ROW_INDEXED += (*OTHER_FIELDS, "group")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
     """Logs of (context, action, reward, propensity), one row per round.
@@ -254,6 +261,7 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         sample_weight: ArrayLike | None = None,
         reward_range: tuple[float, float] | None = None,
     ) -> None:
+        given = dict(locals())
         state = self.__dict__  # the class is frozen for everybody else
         state["context"] = check_context(context)
         coded = coded_labels("action", action)
@@ -267,25 +275,13 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         if actions is None:  # then each of them was logged
             state["_unseen"] = np.zeros(0, dtype=np.intp)
         self._start_rows()
-        told = {
-            "propensity": propensity,
-            "logging_proba": logging_proba,
-            "logger_proba": logger_proba,
-        }
-        others = {
-            "available": available,
-            "timestamp": timestamp,
-            "sample_weight": sample_weight,
-        }
-        given = {"context": context, "action": action, "reward": reward, **told}
-        given |= {"logger": logger, **others, "group": group}
-        state["_labels"] = labels_to_keep(given, n_rounds)
+        fields = {name: given[name] for name in ROW_INDEXED}
+        state["_labels"] = labels_to_keep(fields, n_rounds)
         self._set_reward(reward, reward_range)
         self._set_logger(logger)
         self._set_group(group)
-        fields = {**others, "action_context": action_context, **told}
-        for name, value in fields.items():  # `available` comes first
-            self._set(name, value)
+        for name in (*OTHER_FIELDS, "action_context", *TELLING_FIELDS):
+            self._set(name, given[name])
         state["propensity"] = agreed_propensity(self)
 
     def _check_propensity(self, propensity):

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 
 REPLACEABLE = ["group", "logging_policy", "propensity", "reward", "timestamp"]
+ROW_INDEXED = ("context", "slate", "reward", "n_candidates", "candidates", "item_id")
+ROW_INDEXED += ("slot_reward", "propensity", "timestamp", "group")
 WEIGHT_COLUMN = "sample_weight"  # name of the column that weights the rounds
 
 
@@ -184,26 +186,16 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
         reward_range: tuple[float, float] | None = None,
         item_feature_names: Sequence[str] | None = None,
     ) -> None:
+        given = dict(locals())
         state = self.__dict__  # the class is frozen for everybody else
         state["context"] = check_context(context)
-        given, slate = slate, check_slate(slate)
+        slate = check_slate(slate)
         state["slate"] = slate
         n_rounds = len(slate)
         check_length("context", self.context, n_rounds, "slate")
         self._start_rows()
-        indexed = {
-            "context": context,
-            "slate": given,
-            "reward": reward,
-            "n_candidates": n_candidates,
-            "candidates": candidates,
-            "item_id": item_id,
-            "slot_reward": slot_reward,
-            "propensity": propensity,
-            "timestamp": timestamp,
-            "group": group,
-        }
-        state["_labels"] = labels_to_keep(indexed, n_rounds)
+        fields = {name: given[name] for name in ROW_INDEXED}
+        state["_labels"] = labels_to_keep(fields, n_rounds)
         self._set("slot_reward", slot_reward)
         if reward is None:
             if slot_reward is None:
