@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from skope_ope._meant import meant
 from skope_ope._parallel import one_call
 from skope_ope._progress import step, steps
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
+from skope_ope._user_line import warn_user
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._model_features import odd_part
@@ -120,13 +120,11 @@ class PropensityEstimator(BaseLogTransformer):
         self.actions_ = logs.actions
         self._warn_of_loggers(logs)
         if not all_alike(logs.sample_weight) and not takes_weights(self._inner()):
-            warnings.warn(
-                PropensityWarning(
-                    f"{type(self._inner()).__name__} takes no sample_weight: it is "
-                    "fitted to rounds drawn in proportion to the weights of the logs."
-                ),
-                stacklevel=3,
+            told = (
+                f"{type(self._inner()).__name__} takes no sample_weight: it is "
+                "fitted to rounds drawn in proportion to the weights of the logs."
             )
+            warn_user([PropensityWarning(told)])
         self.held_out_ = HeldOut(logs, self.cv)
         uncovered = np.flatnonzero(self.held_out_.fold == UNCOVERED)
         if uncovered.size:
@@ -147,28 +145,22 @@ class PropensityEstimator(BaseLogTransformer):
         self._refuse_certain(estimates, logs)
         self.n_floored_ = int((estimates < self.floor).sum())
         if self.n_floored_:
-            warnings.warn(
-                PropensityWarning(
-                    f"{self.n_floored_} estimated propensities lie below floor="
-                    f"{self.floor:g} and were raised to it.",
-                    self.n_floored_,
-                ),
-                stacklevel=3,
+            told = (
+                f"{self.n_floored_} estimated propensities lie below floor="
+                f"{self.floor:g} and were raised to it."
             )
+            warn_user([PropensityWarning(told, self.n_floored_)])
 
     def _warn_of_loggers(self, logs):
         several = acting_loggers(logs)
         if several > 1:
-            warnings.warn(
-                PropensityWarning(
-                    f"these logs have {several} loggers, but {type(self).__name__} "
-                    "learns one logger from all rounds. If the loggers follow each "
-                    "other, the estimates are wrong for all of them. Use "
-                    "LoggerPropensityEstimator.",
-                    several,
-                ),
-                stacklevel=4,
+            told = (
+                f"these logs have {several} loggers, but {type(self).__name__} "
+                "learns one logger from all rounds. If the loggers follow each "
+                "other, the estimates are wrong for all of them. Use "
+                "LoggerPropensityEstimator."
             )
+            warn_user([PropensityWarning(told, several)])
 
     def _refuse_certain(self, estimates, logs):
         certain = float((estimates > CERTAIN_FROM).mean())

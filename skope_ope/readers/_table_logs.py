@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -90,15 +89,12 @@ def _columns_of_texts(name, texts):
     counts = np.bincount(texts.codes, minlength=len(texts.values))
     columns, n_kept = category_columns(texts.values, counts, MAX_CATEGORIES)
     if n_kept < len(counts):
-        warnings.warn(
-            LogsWarning(
-                f"column {name!r} holds {len(counts)} different texts. The {n_kept} "
-                "most frequent ones have a column each, the others share one. Leave "
-                "the column out if it names single rounds or users.",
-                len(counts),
-            ),
-            stacklevel=5,
+        told = (
+            f"column {name!r} holds {len(counts)} different texts. The {n_kept} "
+            "most frequent ones have a column each, the others share one. Leave "
+            "the column out if it names single rounds or users."
         )
+        warn_user([LogsWarning(told, len(counts))])
     return columns
 
 

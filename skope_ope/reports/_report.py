@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     )
     from skope_ope.logs._bandit_logs import BanditLogs
 
+ARGUMENTS = ["title", "baseline", "level", "evaluators", "reward_model", "cv"]
+ARGUMENTS += ["random_state", "thresholds"]  # that the call on the page repeats
+
 
 def report(
     policies: PolicyLike | Mapping[Any, PolicyLike],
@@ -133,6 +136,7 @@ def report(
     >>> print(report({"new": policy}, logs).headline)
     Deploy new
     """
+    given = dict(locals())
     target = checked_path(path)
     policies = policies_by_name(
         "report", policies, logs, n_jobs, single=SINGLE, lazy=False
@@ -143,16 +147,7 @@ def report(
             "thresholds must be VerdictThresholds(...) or None, got "
             f"{type(thresholds).__name__}."
         )
-    told = {
-        "title": title,
-        "baseline": baseline,
-        "level": level,
-        "evaluators": evaluators,
-        "reward_model": reward_model,
-        "cv": cv,
-        "random_state": random_state,
-        "thresholds": thresholds,
-    }
+    told = {name: given[name] for name in ARGUMENTS}
     table = quiet_table(
         policies, logs, evaluators, reward_model, cv, None, random_state, n_jobs
     )

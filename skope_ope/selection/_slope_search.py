@@ -15,6 +15,7 @@ from scipy.special import stdtrit
 from skope_ope._inside import fitted_part
 from skope_ope._progress import fit_progress
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
+from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.selection._candidates import is_adaptive, nan_reasons, refuse_others
@@ -303,15 +304,12 @@ class SlopeSearch(BaseSearch):
         growing = non_increasing(widths) > widths * (1 + 1e-9)
         if growing.any():
             where = candidates[int(np.flatnonzero(growing)[0])]
-            warnings.warn(
-                OPEWarning(
-                    f"{growing.sum()} of {len(widths)} candidates have a narrower "
-                    f"interval than a later one, the first of them {where}. They get "
-                    "the later one's width. Check that the bias grows along the path.",
-                    int(growing.sum()),
-                ),
-                stacklevel=4,
+            told = (
+                f"{growing.sum()} of {len(widths)} candidates have a narrower "
+                f"interval than a later one, the first of them {where}. They get "
+                "the later one's width. Check that the bias grows along the path."
             )
+            warn_user([OPEWarning(told, int(growing.sum()))])
         return np.arange(len(widths))
 
     def _keep_results(self, candidates, columns, seconds):
