@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.audit._checks import LOG_CHECKS, SLATE_CHECKS
 from skope_ope.audit._lazy_audit import lazy_audits, refuse_frame, small_logs
 from skope_ope.audit._model_facts import reward_model_facts
@@ -21,9 +22,6 @@ from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._policies_of_call import policies_by_name
 
 if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
     from skope_ope.logs import BanditLogs
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -14,14 +14,10 @@ from scipy.special import expit, softmax
 from sklearn.utils import Bunch, check_random_state
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
+from skope_ope._types import Array, ArrayLike, Contexts, RandomSeed
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import check_probabilities
 from skope_ope.policies import FunctionPolicy, action_probabilities
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import Array, ArrayLike, Contexts, RandomSeed
 
 # Fresh contexts over which the value in expectation is averaged: its error is 1/362
 # of the standard deviation of a policy's value over contexts.

@@ -7,7 +7,7 @@ from __future__ import annotations
 from itertools import permutations, product
 from math import perm
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 from scipy.special import expit
@@ -15,6 +15,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from skope_ope._meant import meant
 from skope_ope._sklearn import Interval, StrOptions, validate_params
+from skope_ope._types import Array, ArrayLike, RandomSeed, SlatePolicyLike
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import as_numbers
@@ -24,11 +25,6 @@ from skope_ope.policies import (
     UniformSlatePolicy,
 )
 from skope_ope.policies.slate._slate_policy import slate_policy
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import Array, ArrayLike, RandomSeed, SlatePolicyLike
 
 MOST_SUMMED_SLATES = 20_000  # of a round: over more of them no value is summed
 

@@ -5,22 +5,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
+from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
 from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import checked_curve
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs._shown_numbers import figure, level_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
     from skope_ope.evaluators.core._policy_value import PolicyValue
     from skope_ope.evaluators.sequential._drns import DRns
     from skope_ope.logs._bandit_logs import BanditLogs

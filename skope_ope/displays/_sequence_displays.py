@@ -4,21 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
+from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
 from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import key_texts
 from skope_ope.logs._shown_numbers import level_text, share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
     from skope_ope.evaluators.adaptive_logger._confidence_sequence import (
         ConfidenceSequence,
     )

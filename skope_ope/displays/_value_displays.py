@@ -4,20 +4,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skope_ope._types import Array, ArrayLike, Axes, IntervalMethod, PolicyLike
 from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import checked_values, key_texts, keyed_values
 from skope_ope.logs._shown_numbers import level_text, stars_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from skope_ope._types import Array, ArrayLike, Axes, IntervalMethod, PolicyLike
     from skope_ope.evaluators._value_table import ValueTable
     from skope_ope.evaluators.core._policy_value import PolicyValue
     from skope_ope.logs._bandit_logs import BanditLogs

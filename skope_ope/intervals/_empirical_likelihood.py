@@ -7,17 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import fdtri
 
 from skope_ope._dot import dot
+from skope_ope._types import ArrayLike
 from skope_ope.intervals._weighted_rewards import check_level, check_weighted_rewards
-
-if TYPE_CHECKING:
-    from skope_ope._types import ArrayLike
 
 
 def empirical_likelihood_value(

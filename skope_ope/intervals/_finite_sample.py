@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 from math import expm1, isfinite, log, sqrt
 from numbers import Integral
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaincinv
 
+from skope_ope._types import ArrayLike
 from skope_ope.intervals._weighted_rewards import (
     check_bounded_terms,
     check_inside,
@@ -21,9 +21,6 @@ from skope_ope.intervals._weighted_rewards import (
     check_terms,
     check_weighted_rewards,
 )
-
-if TYPE_CHECKING:
-    from skope_ope._types import ArrayLike
 
 
 def hoeffding_interval(

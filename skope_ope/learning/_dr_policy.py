@@ -9,12 +9,13 @@ from contextlib import suppress
 from copy import copy
 from itertools import islice
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import get_tags
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._weights import shrink
 from skope_ope.evaluators.static._action_scores import doubly_robust_scores
@@ -30,11 +31,6 @@ from skope_ope.policies._base import mostly, soften
 from skope_ope.policies._classifier_policy import ClassifierActor
 from skope_ope.propensities._encoded import class_probabilities
 from skope_ope.reward_models._cross_fit import CrossFittedModel
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import RewardModelLike, SplitterLike
 
 # -- cost-sensitive classification with any classifier that takes weights --------------
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skope_ope._types import Array, ArrayLike, Contexts
 from skope_ope.exceptions import RowError
 from skope_ope.logs import _propensity_audit
 from skope_ope.logs._coded_labels import coded_as, coded_labels
@@ -32,11 +33,6 @@ from skope_ope.logs._validation import (
     check_sample_weight,
     plain,
 )
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skope_ope._types import Array, ArrayLike, Contexts
 
 TELLING = ("logging_proba", "logger_proba")
 

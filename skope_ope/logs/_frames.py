@@ -4,17 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import sparse
 
 from skope_ope._meant import meant
+from skope_ope._types import ArrayLike, Frame
 from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import column_codes
 from skope_ope.logs._columns_of_labels import (
@@ -27,10 +28,6 @@ from skope_ope.logs._row_labels import index_of, is_anew
 from skope_ope.logs._validation import frame_names, is_frame, remedy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Literal
-
-    from skope_ope._types import ArrayLike, Frame
     from skope_ope.logs._bandit_logs import BanditLogs
 
 LIBRARIES = ("pandas", "polars", "pyarrow")

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skope_ope._types import Array
 from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import ColumnCodes, coded_labels, column_codes
 from skope_ope.logs._factorise import (
@@ -28,9 +28,6 @@ from skope_ope.logs._validation import (
     is_missing,
     label_array,
 )
-
-if TYPE_CHECKING:
-    from skope_ope._types import Array
 
 
 def check_group(group, n_rounds):

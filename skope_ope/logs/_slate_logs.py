@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 from skope_ope.exceptions import RowError
 from skope_ope.logs._contexts import check_context
 from skope_ope.logs._groups import Grouped
@@ -33,12 +35,6 @@ from skope_ope.logs._validation import (
     check_propensity,
     value_range,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 
 REPLACEABLE = ["group", "logging_policy", "propensity", "reward", "timestamp"]
 ROW_INDEXED = ("context", "slate", "reward", "n_candidates", "candidates", "item_id")

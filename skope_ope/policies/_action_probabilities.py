@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._meant import meant
+from skope_ope._types import Array, PolicyLike
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._labels import kind_of_labels
@@ -38,11 +39,6 @@ from skope_ope.policies._policy_outputs import (
     label_table,
     named_table,
 )
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import Array, PolicyLike
 
 
 def action_probabilities(

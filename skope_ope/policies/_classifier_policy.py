@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
@@ -13,6 +13,7 @@ from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, Interval, fit_context
+from skope_ope._types import ArrayLike
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._model_features import odd_part
 from skope_ope.logs._row_container import take_rows
@@ -36,11 +37,6 @@ from skope_ope.propensities._encoded import (
     predictions_of,
 )
 from skope_ope.propensities._weighted_fit import fit_classifier, fit_labels
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skope_ope._types import ArrayLike
 
 ACTING_CONSTRAINTS: dict = {
     "epsilon": [Interval(Real, 0, 1, closed="both")],

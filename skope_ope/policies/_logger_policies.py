@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from skope_ope._types import PolicyLike
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import (
     check_agreement,
@@ -20,12 +22,6 @@ from skope_ope.policies._action_probabilities import (
     resolve_policy,
 )
 from skope_ope.policies._adaptive import AdaptivePolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from skope_ope._types import PolicyLike
 
 ASKED_AT_ONCE = 1 << 20  # probabilities asked of a policy at once
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -14,6 +14,7 @@ from skope_ope._meant import meant
 from skope_ope._parallel import one_call
 from skope_ope._progress import step, steps
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
+from skope_ope._types import SplitterLike
 from skope_ope._user_line import warn_user
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
@@ -23,11 +24,6 @@ from skope_ope.logs._transformer import BaseLogTransformer
 from skope_ope.logs._validation import class_targets, label_codes, plain
 from skope_ope.propensities._encoded import class_probabilities, default_classifier
 from skope_ope.propensities._weighted_fit import all_alike, fit_labels, takes_weights
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import SplitterLike
 
 CERTAIN_FROM = 0.999  # a logged action this likely was no choice
 CERTAIN_SHARE = 0.99

@@ -11,13 +11,15 @@ import platform
 import re
 import secrets
 import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from sys import modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skope_ope._types import Path, PolicyLike, RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
 from skope_ope.evaluators._evaluate import quiet_table, warn_once
@@ -30,16 +32,6 @@ from skope_ope.selection._compare_policies import check_comparison, comparison_o
 from skope_ope.selection._policy_comparison import LOGGER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import (
-        Path,
-        PolicyLike,
-        RandomSeed,
-        RewardModelLike,
-        SplitterLike,
-    )
     from skope_ope.logs._bandit_logs import BanditLogs
 
 ARGUMENTS = ["title", "baseline", "level", "evaluators", "reward_model", "cv"]

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from skope_ope._harmless import harmless
 from skope_ope.audit import VerdictThresholds, verdict
@@ -20,8 +21,6 @@ from skope_ope.reports._recommendation import RewardUnits, recommendation_of
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Mapping
-    from typing import Any, Literal
 
     from skope_ope.audit._result import Audit
     from skope_ope.evaluators._value_table import ValueTable

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._parallel import one_call
 from skope_ope._progress import TellsOfFit, step, untold
 from skope_ope._sklearn import Estimator, HasMethods, Interval, fit_context
+from skope_ope._types import Array
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._folds import UNCOVERED, HeldOut
 from skope_ope.logs._frames import add_columns, import_narwhals
@@ -31,11 +32,6 @@ from skope_ope.reward_models._action_reward_model import expected_reward
 from skope_ope.reward_models._cross_fit import FOLD_MODEL, OfFolds, told_model
 from skope_ope.reward_models._design import append_columns
 from skope_ope.reward_models._sources import check_prefit, is_source, refuse_non_models
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skope_ope._types import Array
 
 
 class AdditiveSlateModel(TellsOfFit, Estimator):

@@ -5,15 +5,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import clone
 
 from skope_ope._meant import meant
+from skope_ope._types import (
+    AnyEvaluator,
+    PolicyLike,
+    RandomSeed,
+    RewardModelLike,
+    SplitterLike,
+)
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._logged_value import logged_value
@@ -40,16 +47,6 @@ from skope_ope.selection._policy_comparison import LOGGER, PolicyComparison
 from skope_ope.selection._policy_scorer import check_search_evaluator
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from typing import Any, Literal
-
-    from skope_ope._types import (
-        AnyEvaluator,
-        PolicyLike,
-        RandomSeed,
-        RewardModelLike,
-        SplitterLike,
-    )
     from skope_ope.logs._slate_logs import SlateLogs
 
 MOST_READ = 200_000  # of lazy logs, which are read

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from numbers import Integral, Real
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
@@ -26,6 +26,7 @@ from skope_ope._sklearn import (
     StrOptions,
     fit_context,
 )
+from skope_ope._types import ArrayLike, RandomSeed, Splitter, SplitterLike
 from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs._folds import folds_of
 from skope_ope.logs._validation import check_y
@@ -46,10 +47,6 @@ from skope_ope.selection._scored_splits import (
 from skope_ope.selection._shared_fits import fits_by_model, with_keys, with_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Literal, Self
-
-    from skope_ope._types import ArrayLike, RandomSeed, Splitter, SplitterLike
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
 

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from math import floor, isnan, log10, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from scipy.optimize import brentq
 
@@ -36,9 +37,6 @@ from skope_ope.selection._gain_answers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from typing import Any, Literal
-
     import pandas
 
     from skope_ope.displays._policy_comparison_display import PolicyComparisonDisplay

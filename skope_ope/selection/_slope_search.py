@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -15,6 +16,7 @@ from scipy.special import stdtrit
 from skope_ope._inside import fitted_part
 from skope_ope._progress import fit_progress
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
+from skope_ope._types import AnyEvaluator, ArrayLike
 from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import BiasWarning, OPEWarning
@@ -26,10 +28,6 @@ from skope_ope.selection._scored_splits import param_columns, ranks
 from skope_ope.selection._shared_fits import fits_by_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Literal, Self
-
-    from skope_ope._types import AnyEvaluator, ArrayLike
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
 

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, partial
 from math import sqrt
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
@@ -16,6 +17,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 
 from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval, has_method
+from skope_ope._types import Array, Contexts
 from skope_ope.logs._concat import stack_rows
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import is_frame, label_codes
@@ -28,10 +30,6 @@ from skope_ope.propensities._encoded import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from skope_ope._types import Array, Contexts
     from skope_ope.logs._bandit_logs import BanditLogs
 
 

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +15,7 @@ from sklearn.base import MetaEstimatorMixin
 
 from skope_ope._meant import meant
 from skope_ope._sklearn import Interval
+from skope_ope._types import Array, Contexts
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._frames import opened_frame
 from skope_ope.logs._row_container import own, take_rows
@@ -23,10 +25,6 @@ from skope_ope.policies._base import FitFreePolicy, n_rows
 from skope_ope.policies._policy_outputs import named_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from skope_ope._types import Array, Contexts
     from skope_ope.logs._bandit_logs import BanditLogs
 
 

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skope_ope._types import ArrayLike, RandomSeed, SlatePolicyLike
 from skope_ope.logs._row_container import own
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
@@ -28,10 +30,6 @@ from skope_ope.policies.slate._slate_tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import ArrayLike, RandomSeed, SlatePolicyLike
     from skope_ope.logs._slate_logs import SlateLogs
 
 

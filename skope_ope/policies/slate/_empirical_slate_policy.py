@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from skope_ope._types import ArrayLike
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._coded_labels import encode_labels
@@ -25,12 +27,6 @@ from skope_ope.policies.slate._slate_tables import (
     offered_slots,
     slates_with_proba,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from skope_ope._types import ArrayLike
 
 ALL_ROUNDS = object()  # the only label, where all rounds have the same slates
 

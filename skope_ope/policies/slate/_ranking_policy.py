@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval
+from skope_ope._types import Array, ArrayLike
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import own
 from skope_ope.logs._slate_fields import item_rows
@@ -34,10 +36,6 @@ from skope_ope.policies.slate._slate_tables import (
 from skope_ope.propensities._encoded import predictions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Literal, Self
-
-    from skope_ope._types import Array, ArrayLike
     from skope_ope.logs._slate_logs import SlateLogs
 
 
