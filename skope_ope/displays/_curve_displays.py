@@ -16,12 +16,12 @@ from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
 from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import checked_curve
 from skope_ope.exceptions import BiasWarning, OPEWarning
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure, level_text
 
 if TYPE_CHECKING:
     from skope_ope.evaluators.core._policy_value import PolicyValue
     from skope_ope.evaluators.sequential._drns import DRns
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class ClippingCurveDisplay(looks.Display):

@@ -13,6 +13,7 @@ from skope_ope._inside import fitted_evaluator
 from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
 from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import key_texts
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import level_text, share
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         ConfidenceSequence,
     )
     from skope_ope.evaluators.core._policy_value import PolicyValue
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 HISTORY_PANELS = ("length", "ratio", "value")
 FEW_POINTS = 20  # points that are drawn one by one

@@ -12,12 +12,12 @@ import numpy as np
 from skope_ope._types import Array, ArrayLike, Axes, IntervalMethod, PolicyLike
 from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import checked_values, key_texts, keyed_values
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import level_text, stars_of
 
 if TYPE_CHECKING:
     from skope_ope.evaluators._value_table import ValueTable
     from skope_ope.evaluators.core._policy_value import PolicyValue
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 BAND = 0.7  # height of a row that several estimates share
 PER_ESTIMATE, AROUND_VALUES = 0.17, 1.3  # inches of a new figure

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -14,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skope_ope._progress import TellsOfFit, step
 from skope_ope._types import Array, ArrayLike, PolicyLike
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import (
@@ -25,9 +25,6 @@ from skope_ope.policies._action_probabilities import (
 )
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import FitFreePolicy, mixture_weights, n_rows
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 def _members_answer_alone(mixture):

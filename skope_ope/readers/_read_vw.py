@@ -9,11 +9,12 @@ import warnings
 from array import array
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope._types import Path
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._text_files import (
     LONGEST_LINE,
     empty_file,
@@ -33,10 +34,6 @@ from skope_ope.readers._vw_text import (
     parse_cb,
     split_label,
 )
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
 
 VW_PARSERS = {
     "cb": lambda: parse_cb,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from sys import modules
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,16 +23,13 @@ from skope_ope._types import Path, PolicyLike, RandomSeed, RewardModelLike, Spli
 from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
 from skope_ope.evaluators._evaluate import quiet_table, warn_once
-from skope_ope.logs import SlateLogs
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_rows import column_words, combined
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._policies_of_call import SINGLE, policies_by_name
 from skope_ope.reports._result import Report
 from skope_ope.selection._compare_policies import check_comparison, comparison_of
 from skope_ope.selection._policy_comparison import LOGGER
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 ARGUMENTS = ["title", "baseline", "level", "evaluators", "reward_model", "cv"]
 ARGUMENTS += ["random_state", "thresholds"]  # that the call on the page repeats

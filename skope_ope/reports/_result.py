@@ -14,6 +14,7 @@ from skope_ope._harmless import harmless
 from skope_ope.audit import VerdictThresholds, verdict
 from skope_ope.evaluators._row_names import told_row
 from skope_ope.exceptions import LearnedRoundsWarning
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._html import DARK, LIGHT, Markup, bullets, element, pairs
 from skope_ope.logs._shown_numbers import level_text, wrapped
 from skope_ope.reports import _sections as sections
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from skope_ope.audit._result import Audit
     from skope_ope.evaluators._value_table import ValueTable
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
     from skope_ope.selection._policy_comparison import PolicyComparison
 
 TOLD_NOTES = ("group_in_context",)  # an interval may be too narrow without

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -23,7 +23,7 @@ from skope_ope.evaluators.sequential import DRns, RejectionSampling
 from skope_ope.evaluators.slate import PseudoInverse
 from skope_ope.evaluators.static import DirectMethod, DoublyRobust
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
-from skope_ope.logs import BanditLogs
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._base import BasePolicy
@@ -39,9 +39,6 @@ from skope_ope.selection._candidates import (
     with_propensities,
 )
 from skope_ope.selection._shared_fits import SharedPolicy
-
-if TYPE_CHECKING:
-    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class EvaluatorScorer:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from numbers import Integral, Real
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
@@ -28,6 +28,7 @@ from skope_ope._sklearn import (
 )
 from skope_ope._types import ArrayLike, RandomSeed, Splitter, SplitterLike
 from skope_ope.evaluators.core._wrapped import bare
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._folds import folds_of
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
@@ -45,10 +46,6 @@ from skope_ope.selection._scored_splits import (
     scored,
 )
 from skope_ope.selection._shared_fits import fits_by_model, with_keys, with_params
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
 
 
 def in_order(splitter: SplitterLike) -> Splitter:

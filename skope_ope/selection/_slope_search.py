@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -20,16 +20,13 @@ from skope_ope._types import AnyEvaluator, ArrayLike
 from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import BiasWarning, OPEWarning
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.selection._candidates import is_adaptive, nan_reasons, refuse_others
 from skope_ope.selection._evaluator_scorer import EvaluatorScorer, common_horizon
 from skope_ope.selection._ope_search import BaseSearch
 from skope_ope.selection._policy_scorer import PolicyScorer
 from skope_ope.selection._scored_splits import param_columns, ranks
 from skope_ope.selection._shared_fits import fits_by_model
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
 
 # -- lepski's principle over a path of estimates: SLOPE and SLOPE++ --------------------
 

@@ -7,21 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf, log, sqrt
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import Array, Contexts
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._concat import stack_rows
 from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import check_distributions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import first_best_of_list, greedy, n_rows, restrict
 from skope_ope.policies._policy_outputs import columns_told, function_table
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class ContextFreePolicy(AdaptivePolicy):

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from functools import cache, partial
 from math import sqrt
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
@@ -18,6 +18,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval, has_method
 from skope_ope._types import Array, Contexts
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._concat import stack_rows
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import is_frame, label_codes
@@ -28,9 +29,6 @@ from skope_ope.propensities._encoded import (
     fit_encoded,
     predictions_of,
 )
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):

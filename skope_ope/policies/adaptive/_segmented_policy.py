@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -23,9 +23,6 @@ from skope_ope.logs._validation import check_labels, is_frame, label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh_copy, learn
 from skope_ope.policies._base import FitFreePolicy, n_rows
 from skope_ope.policies._policy_outputs import named_table
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):

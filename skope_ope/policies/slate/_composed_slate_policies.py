@@ -7,12 +7,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope._types import ArrayLike, RandomSeed, SlatePolicyLike
+from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import own
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
@@ -28,9 +29,6 @@ from skope_ope.policies.slate._slate_tables import (
     offered_slots,
     row_values,
 )
-
-if TYPE_CHECKING:
-    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class MixtureSlatePolicy(MixtureMembers, BaseSlatePolicy):

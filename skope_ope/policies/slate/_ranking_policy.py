@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -34,9 +34,6 @@ from skope_ope.policies.slate._slate_tables import (
     row_values,
 )
 from skope_ope.propensities._encoded import predictions_of
-
-if TYPE_CHECKING:
-    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class PlackettLuceSlatePolicy(RankingDistribution):
