@@ -13,11 +13,10 @@ import numpy as np
 from skope_ope._types import Array, ArrayLike, Contexts
 from skope_ope.exceptions import RowError
 from skope_ope.logs import _propensity_audit
-from skope_ope.logs._coded_labels import coded_as, coded_labels
+from skope_ope.logs._coded_labels import Grouped, coded_as, coded_labels
 from skope_ope.logs._contexts import check_context
 from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import Framed
-from skope_ope.logs._groups import Grouped
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._logs_html import bandit_summary, logs_html
 from skope_ope.logs._row_container import RowContainer, read_only

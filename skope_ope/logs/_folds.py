@@ -13,7 +13,7 @@ import numpy as np
 
 from skope_ope._sklearn import Estimator, Interval
 from skope_ope._types import Array, ArrayLike
-from skope_ope.logs._groups import check_group
+from skope_ope.logs._coded_labels import check_group
 from skope_ope.logs._known_rows import places_among, rows_among
 from skope_ope.logs._labels import PRIME, ROOT, label_hash
 from skope_ope.logs._row_container import RowContainer

@@ -13,8 +13,8 @@ import numpy as np
 
 from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 from skope_ope.exceptions import RowError
+from skope_ope.logs._coded_labels import Grouped
 from skope_ope.logs._contexts import check_context
-from skope_ope.logs._groups import Grouped
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._logs_html import logs_html
 from skope_ope.logs._row_container import RowContainer, read_only

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Policies, and their probabilities on logs."""
 
-from skope_ope.policies import _logger_policies  # noqa: F401  # with_logger_policies
 from skope_ope.policies._action_probabilities import action_probabilities
 from skope_ope.policies._classifier_policy import ClassifierPolicy
 from skope_ope.policies._constant_policy import ConstantPolicy
