@@ -17,6 +17,7 @@ from skope_ope._meant import meant
 from skope_ope._sklearn import Interval
 from skope_ope._types import Array, Contexts
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._factorise import rows_of_codes
 from skope_ope.logs._frames import opened_frame
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_labels, is_frame, label_codes
@@ -325,11 +326,9 @@ class _SegmentedBlock:
 
 def _groups(labels):
     """Yield (label, its rows in order)."""
-    distinct, inverse = np.unique(labels, return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    bounds = np.searchsorted(inverse[order], np.arange(len(distinct) + 1))
-    for index, label in enumerate(distinct.tolist()):
-        yield label, order[bounds[index] : bounds[index + 1]]
+    distinct, codes = np.unique(labels, return_inverse=True)
+    rows = rows_of_codes(codes, len(distinct))
+    return zip(distinct.tolist(), rows, strict=True)
 
 
 # -- A policy that learns from an exploration log, in batches of time ------------------
