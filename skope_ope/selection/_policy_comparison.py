@@ -26,12 +26,12 @@ from skope_ope.logs._shown_numbers import (
     text_table,
     wrapped,
 )
-from skope_ope.selection._doubts import evaluator_of
 from skope_ope.selection._gain_answers import (
     CANNOT_TELL,
     Comparison,
     GainAnswer,
     decide,
+    evaluator_of,
     rough,
     sentence_of,
 )
