@@ -37,8 +37,8 @@ from skope_ope.logs._validation import (
 )
 
 REPLACEABLE = ["group", "logging_policy", "propensity", "reward", "timestamp"]
-ROW_INDEXED = ("context", "slate", "reward", "n_candidates", "candidates", "item_id")
-ROW_INDEXED += ("slot_reward", "propensity", "timestamp", "group")
+SLATE_INDEXED = ("context", "slate", "reward", "n_candidates", "candidates", "item_id")
+SLATE_INDEXED += ("slot_reward", "propensity", "timestamp", "group")
 WEIGHT_COLUMN = "sample_weight"  # name of the column that weights the rounds
 
 
@@ -190,7 +190,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
         n_rounds = len(slate)
         check_length("context", self.context, n_rounds, "slate")
         self._start_rows()
-        fields = {name: given[name] for name in ROW_INDEXED}
+        fields = {name: given[name] for name in SLATE_INDEXED}
         state["_labels"] = labels_to_keep(fields, n_rounds)
         self._set("slot_reward", slot_reward)
         if reward is None:
