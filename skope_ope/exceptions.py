@@ -5,12 +5,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from skope_ope._harmless import harmless
-
-if TYPE_CHECKING:
-    from typing import Literal
 
 __all__ = [
     "AdaptiveLoggerWarning",

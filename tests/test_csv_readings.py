@@ -11,7 +11,7 @@ import pytest
 
 from skope_ope import scan_logs
 from skope_ope.__main__ import main
-from skope_ope.logs import _csv_file
+from skope_ope.logs import _text_files
 from skope_ope.logs.lazy import _csv_parts
 from skope_ope.readers._read_logs import read_logs
 from skope_ope.readers._table_logs import Roles
@@ -128,7 +128,7 @@ def test_both_readings_agree_on_nasty_files(tmp_path, monkeypatch, part):
     for seed in range(200):
         path.write_bytes(nasty(rng))
         size = int(rng.choice([2**22, 2**22, 60]))
-        monkeypatch.setattr(_csv_file, "TEXT_BYTES", size)
+        monkeypatch.setattr(_text_files, "TEXT_BYTES", size)
         monkeypatch.setattr(_csv_parts, "BLOCK", int(rng.choice([2**25, 2**25, 60])))
         with monkeypatch.context() as without:
             found.append(hold_together(path, (part, seed)))

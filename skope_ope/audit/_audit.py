@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
+from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.audit._checks import LOG_CHECKS, SLATE_CHECKS
 from skope_ope.audit._lazy_audit import lazy_audits, refuse_frame, small_logs
 from skope_ope.audit._model_facts import reward_model_facts
@@ -15,17 +16,11 @@ from skope_ope.audit._result import Audit, explained
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.evaluators._policies_of_call import policies_by_name
 from skope_ope.evaluators._prepared import check_columns, refuse_arrays
-from skope_ope.logs import SlateLogs
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import rows_told_by_files
 from skope_ope.policies._adaptive import AdaptivePolicy
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
-    from skope_ope.logs import BanditLogs
 
 
 def audit(

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,9 +37,6 @@ from skope_ope.logs.checks._finding import (
 from skope_ope.logs.checks._leak_findings import IGNORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
     import pandas
 
     from skope_ope.logs.checks._finding import Finding

@@ -3,14 +3,21 @@
 """Example logs; for most of them the true values of policies are known."""
 
 from skope_ope.datasets._adaptive_logs import make_adaptive_logs
-from skope_ope.datasets._fetch_open_bandit import fetch_open_bandit
 from skope_ope.datasets._load import load_classification, load_ranking
 from skope_ope.datasets._ranking_world import RankingWorld, make_slate_logs_from_ranking
-from skope_ope.datasets._slate_rewards import dcg, err, ndcg, reciprocal_rank
-from skope_ope.datasets._supervised import make_logs_from_classification
-from skope_ope.datasets._synthetic import make_bandit_logs
-from skope_ope.datasets._synthetic_slates import make_slate_logs
+from skope_ope.datasets._synthetic import (
+    make_bandit_logs,
+    make_logs_from_classification,
+)
+from skope_ope.datasets._synthetic_slates import (
+    dcg,
+    err,
+    make_slate_logs,
+    ndcg,
+    reciprocal_rank,
+)
 from skope_ope.datasets._user_tables import (
+    fetch_open_bandit,
     make_router_traces,
     make_search_frame,
     make_shop_frame,

@@ -6,20 +6,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtr
 from sklearn.utils import Bunch, check_random_state
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
+from skope_ope._types import ArrayLike, RandomSeed
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import as_numbers
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import ArrayLike, RandomSeed
 
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()

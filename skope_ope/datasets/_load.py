@@ -8,14 +8,11 @@ import csv
 import gzip
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch
-
-if TYPE_CHECKING:
-    from typing import Any
 
 BUNDLED = ("breast_cancer", "digits", "iris", "wine")
 DATA_HOME_VARIABLE = "SKOPE_OPE_DATA"

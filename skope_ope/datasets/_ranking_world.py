@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
-from skope_ope.datasets._slate_rewards import (
+from skope_ope._types import Array, ArrayLike, RandomSeed, SlatePolicyLike
+from skope_ope.datasets._synthetic_slates import (
     DISCOUNTS,
     best_dcg,
     dcg,
@@ -26,12 +28,6 @@ from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import as_numbers, check_labels
 from skope_ope.policies import UniformSlatePolicy
 from skope_ope.policies.slate._slate_policy import slate_policy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, Literal
-
-    from skope_ope._types import Array, ArrayLike, RandomSeed, SlatePolicyLike
 
 METRICS = {"dcg", "ndcg", "err", "reciprocal_rank"}
 

@@ -4,22 +4,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
+from skope_ope._types import AnyEvaluator, PolicyLike
 from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import checked_values
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import level_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, Literal
-
-    from skope_ope._types import AnyEvaluator, PolicyLike
     from skope_ope.evaluators.core._policy_value import PolicyValue
-    from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.selection._policy_comparison import PolicyComparison
 
 COLOUR = {"better": looks.POLICY, "worse": looks.POLICY, "cannot tell": looks.DOUBTED}

@@ -4,22 +4,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
+from skope_ope._types import Array, ArrayLike, Axes, PolicyLike
 from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import is_value
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure, level_text
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from skope_ope._types import Array, ArrayLike, Axes, PolicyLike
     from skope_ope.evaluators.core._policy_value import PolicyValue
     from skope_ope.evaluators.static._snips import SNIPS
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 N_GAMMAS = 15
 REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most

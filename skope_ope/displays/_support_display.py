@@ -4,21 +4,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
+from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
 from skope_ope.displays import _looks as looks
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import level_text
 from skope_ope.logs._validation import as_numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 SUPPORT_PANELS = ("shares", "rounds")
 NEVER_LOGGED = "is never done by the logger"

@@ -4,22 +4,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
+from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
 from skope_ope.displays import _looks as looks
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure, fixed, share
 from skope_ope.logs._validation import as_numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 WEIGHT_PANELS = ("shares", "tail")
 SMALL_WEIGHT = 0.01  # weights below this share of the mean are not drawn

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pandas
 
     from skope_ope._types import Axes, IntervalMethod
-    from skope_ope.displays._policy_value_display import PolicyValueDisplay
+    from skope_ope.displays._value_displays import PolicyValueDisplay
     from skope_ope.evaluators.core._policy_value import PolicyValue
     from skope_ope.intervals._confidence_interval import ConfidenceInterval
 

@@ -3,19 +3,21 @@
 """Confidence intervals and confidence sequences, as functions of arrays."""
 
 from skope_ope.intervals._asymptotic_sequence import asymptotic_sequence
-from skope_ope.intervals._betting import betting_interval, betting_ratio_interval
 from skope_ope.intervals._bootstrap import bootstrap_interval, percentile_interval
 from skope_ope.intervals._confidence_interval import (
     ConfidenceInterval,
     normal_interval,
     student_interval,
 )
-from skope_ope.intervals._cressie_read import cressie_read_interval, cressie_read_value
 from skope_ope.intervals._empirical_likelihood import (
+    cressie_read_interval,
+    cressie_read_value,
     empirical_likelihood_interval,
     empirical_likelihood_value,
 )
 from skope_ope.intervals._finite_sample import (
+    betting_interval,
+    betting_ratio_interval,
     clopper_pearson_interval,
     empirical_bernstein_interval,
     hoeffding_interval,

@@ -6,17 +6,14 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope._types import Array, ArrayLike
 from skope_ope.intervals._sequences import after_rounds, running_sums
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._validation import as_numbers
-
-if TYPE_CHECKING:
-    from skope_ope._types import Array, ArrayLike
 
 FROM_ROUND = 1000
 NO_SPREAD = 1e-12  # of squares: less spread than that is none

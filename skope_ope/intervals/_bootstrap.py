@@ -7,19 +7,17 @@ from __future__ import annotations
 from functools import partial
 from math import ceil, sqrt
 from numbers import Integral
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
 from skope_ope._parallel import check_n_jobs, run_tasks
+from skope_ope._types import ArrayLike, RandomSeed
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._validation import as_numbers, check_labels
-
-if TYPE_CHECKING:
-    from skope_ope._types import ArrayLike, RandomSeed
 
 USUAL_RESAMPLES = 2000  # resamples
 USUAL_BEYOND_LIMIT = 25  # resamples beyond each limit, where their number is not given

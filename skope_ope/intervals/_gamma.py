@@ -5,16 +5,14 @@
 from __future__ import annotations
 
 from math import inf, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaincinv, ndtri, stdtrit
 
 from skope_ope._dot import dot
-
-if TYPE_CHECKING:
-    from skope_ope._types import ArrayLike
+from skope_ope._types import ArrayLike
 
 SQUARE_PARTS = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)  # of the squares above the mean
 BLOCK_OF_SUMS = 20_000  # rounds that are summed at once: they stay in the cache

@@ -19,15 +19,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from math import hypot, inf, sqrt
 from numbers import Real
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope._types import Array, ArrayLike
 from skope_ope.logs._validation import as_numbers
-
-if TYPE_CHECKING:
-    from skope_ope._types import Array, ArrayLike
 
 LARGEST_GAMMA = 1e100  # odds ratio: its square is a number
 

@@ -5,20 +5,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammainc, gammaln, xlogy
 
+from skope_ope._types import Array, ArrayLike
 from skope_ope.intervals._weighted_rewards import (
     AT_BOUND,
     check_inside,
     check_level,
     check_rewards,
 )
-
-if TYPE_CHECKING:
-    from skope_ope._types import Array, ArrayLike
 
 
 class SequenceRounds(NamedTuple):

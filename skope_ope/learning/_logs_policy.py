@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -25,13 +25,10 @@ from skope_ope.policies._base import (
     greedy,
     soften,
 )
-from skope_ope.policies._classifier_actor import refuse_to_score
+from skope_ope.policies._classifier_policy import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.propensities._encoded import behind_encoder
 from skope_ope.reward_models._sources import reward_source
-
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 
 class LogsPolicy(MetaEstimatorMixin, BasePolicy):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, StrOptions
+from skope_ope._types import Array
 from skope_ope.evaluators.core._slate_target import SlateTarget, method
 from skope_ope.evaluators.slate._pseudo_inverse import OUTSIDE
 from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
@@ -26,18 +27,13 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import check_y
 from skope_ope.policies._base import first_best
-from skope_ope.policies._classifier_actor import refuse_to_score
+from skope_ope.policies._classifier_policy import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_policy import DeterministicSlates
 from skope_ope.policies.slate._slate_tables import check_slate_logs, entries
 from skope_ope.propensities._encoded import predictions_of
 from skope_ope.propensities._weighted_fit import fit_weighted, takes_weights
-
-if TYPE_CHECKING:
-    from typing import Any, Literal, NoReturn
-
-    from skope_ope._types import Array
 
 PREDICTION_CHUNK = 2**18  # rows that are predicted at once
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -12,17 +12,13 @@ from sklearn.utils.metaestimators import available_if
 
 from skope_ope._progress import step
 from skope_ope._sklearn import HasMethods, StrOptions
+from skope_ope._types import Array
 from skope_ope.learning._logs_policy import LogsPolicy, act
+from skope_ope.logs import BanditLogs
 from skope_ope.policies._action_probabilities import unwrap
-from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
+from skope_ope.policies._classifier_policy import ACTING_CONSTRAINTS, with_inputs_of
 from skope_ope.reward_models import ActionRewardModel
 from skope_ope.reward_models._sources import refuse_non_models
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import Array
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 def _features_vary(policy):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from itertools import islice
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope._progress import step
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
+from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.learning import _softmax as softmax
 from skope_ope.learning._logs_policy import (
@@ -30,12 +31,7 @@ from skope_ope.learning._logs_policy import (
 from skope_ope.logs import ContextEncoder
 from skope_ope.logs._model_features import encoding_explained, has_other_columns
 from skope_ope.logs._row_container import own
-from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
+from skope_ope.policies._classifier_policy import ACTING_CONSTRAINTS, with_inputs_of
 
 OBJECTIVES = {
     "ips": softmax.IPSValue,

@@ -6,26 +6,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skope_ope._types import Array, ArrayLike, Contexts
 from skope_ope.exceptions import RowError
 from skope_ope.logs import _propensity_audit
-from skope_ope.logs._coded_labels import coded_as, coded_labels
+from skope_ope.logs._coded_labels import Grouped, coded_as, coded_labels
 from skope_ope.logs._contexts import check_context
 from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import Framed
-from skope_ope.logs._groups import Grouped
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._logs_html import bandit_summary, logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
-from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
 from skope_ope.logs._validation import (
     Checked,
     as_array,
     as_numbers,
+    check_agreement,
     check_length,
     check_probabilities,
     check_propensity,
@@ -37,10 +37,72 @@ from skope_ope.logs.checks._estimated_propensities import estimated_propensity_f
 from skope_ope.logs.checks._lost_rows import choices_of, left_out_by_chance
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 
-if TYPE_CHECKING:
-    from typing import Any
+TELLING = ("logging_proba", "logger_proba")
 
-    from skope_ope._types import Array, ArrayLike, Contexts
+
+def agreed_propensity(logs, names=TELLING):
+    """Return the propensity of some logs, after a look at the fields that tell it."""
+    propensity = logs.propensity
+    for name in names:
+        proba = getattr(logs, name)
+        if proba is None:
+            continue
+        code = logs.action_index if name == "logging_proba" else logs.logger_index
+        told = proba[np.arange(len(logs)), code]
+        if propensity is None:
+            _check_possible(logs, name, told)
+            propensity = check_propensity(told, len(logs))
+        else:
+            check_agreement(propensity, name, told)
+    return propensity
+
+
+def _check_possible(logs, name, told):
+    """Raise where a field says that what was logged cannot have been."""
+    never = np.flatnonzero(told < np.finfo(float).tiny)
+    if not never.size:
+        return
+    row, whose = int(never[0]), ""
+    if name == "logger_proba":
+        whose = f" under logger {plain(logs.logger[row])!r}, which acted there"
+        if not logs.logger_proba[row].any():
+            whose += ", and under every other logger"
+    raise ValueError(
+        f"{name} is {told[row]:.9g} at row {row} for the logged action "
+        f"{plain(logs.action[row])!r}{whose} ({len(never)} such rows). A logged action "
+        f"has a positive probability. Correct {name}, or drop these rows."
+    )
+
+
+def check_logger_proba(logs, logger_proba):
+    """Return a table of probabilities with a column for every logger."""
+    proba = as_numbers("logger_proba", logger_proba, ndim=2)
+    check_length("logger_proba", proba, len(logs))
+    if logs.loggers is None:
+        raise ValueError(
+            "logger_proba needs `logger`, the logger that acted in each round: "
+            "its columns follow the sorted distinct loggers."
+        )
+    if proba.shape[1] != len(logs.loggers):
+        raise ValueError(
+            f"logger_proba must have one column per logger ({len(logs.loggers)}: "
+            f"{logs.loggers.tolist()}), got {proba.shape[1]}."
+        )
+    if proba.size and (proba.min() < 0 or proba.max() > 1 + 1e-9):
+        row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
+        found = f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g}"
+        raise RowError(found, row, f", logger {plain(logs.loggers[column])!r}.")
+    return proba
+
+
+# -- logged decisions of a contextual bandit: one action and one reward a round --------
+
+
+# `available` comes first: probabilities must agree with it.
+OTHER_FIELDS = "available", "timestamp", "sample_weight"
+TELLING_FIELDS = "propensity", "logging_proba", "logger_proba"
+ROW_INDEXED = ("context", "action", "reward", *TELLING_FIELDS, "logger")
+ROW_INDEXED += (*OTHER_FIELDS, "group")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,6 +260,7 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         sample_weight: ArrayLike | None = None,
         reward_range: tuple[float, float] | None = None,
     ) -> None:
+        given = dict(locals())
         state = self.__dict__  # the class is frozen for everybody else
         state["context"] = check_context(context)
         coded = coded_labels("action", action)
@@ -211,25 +274,13 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         if actions is None:  # then each of them was logged
             state["_unseen"] = np.zeros(0, dtype=np.intp)
         self._start_rows()
-        told = {
-            "propensity": propensity,
-            "logging_proba": logging_proba,
-            "logger_proba": logger_proba,
-        }
-        others = {
-            "available": available,
-            "timestamp": timestamp,
-            "sample_weight": sample_weight,
-        }
-        given = {"context": context, "action": action, "reward": reward, **told}
-        given |= {"logger": logger, **others, "group": group}
-        state["_labels"] = labels_to_keep(given, n_rounds)
+        fields = {name: given[name] for name in ROW_INDEXED}
+        state["_labels"] = labels_to_keep(fields, n_rounds)
         self._set_reward(reward, reward_range)
         self._set_logger(logger)
         self._set_group(group)
-        fields = {**others, "action_context": action_context, **told}
-        for name, value in fields.items():  # `available` comes first
-            self._set(name, value)
+        for name in (*OTHER_FIELDS, "action_context", *TELLING_FIELDS):
+            self._set(name, given[name])
         state["propensity"] = agreed_propensity(self)
 
     def _check_propensity(self, propensity):

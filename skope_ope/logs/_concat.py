@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import joblib
 import numpy as np
@@ -20,9 +21,6 @@ from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import is_frame, label_codes, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import TypeVar
-
     AnyLogs = TypeVar("AnyLogs", BanditLogs, SlateLogs)
 
 BUILD_ALIKE = "Build all logs with the same."

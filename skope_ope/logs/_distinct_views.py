@@ -9,8 +9,8 @@ import warnings
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._coded_labels import check_group
 from skope_ope.logs._factorise import factorise
-from skope_ope.logs._groups import check_group
 from skope_ope.logs._transformer import BaseLogTransformer
 
 

@@ -5,23 +5,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skope_ope._sklearn import Estimator, Interval
-from skope_ope.logs._groups import check_group
+from skope_ope._types import Array, ArrayLike
+from skope_ope.logs._coded_labels import check_group
 from skope_ope.logs._known_rows import places_among, rows_among
 from skope_ope.logs._labels import PRIME, ROOT, label_hash
 from skope_ope.logs._row_container import RowContainer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from skope_ope._types import Array, ArrayLike
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
 

@@ -4,16 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import sparse
 
 from skope_ope._meant import meant
+from skope_ope._types import ArrayLike, Frame
 from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import column_codes
 from skope_ope.logs._columns_of_labels import (
@@ -26,16 +28,14 @@ from skope_ope.logs._row_labels import index_of, is_anew
 from skope_ope.logs._validation import frame_names, is_frame, remedy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Literal
-
-    from skope_ope._types import ArrayLike, Frame
     from skope_ope.logs._bandit_logs import BanditLogs
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 # Codes, and what is no field of rounds or has columns of its own.
 NO_COLUMNS = "action_index", "logger_index", "_group_code", "context", "action_context"
 LABEL_FIELDS = ("action", "logger", "group")
+SINGLE = ("action", "reward", "propensity", "logger", "timestamp", "group")
+SINGLE += ("sample_weight",)  # fields of one column
 
 
 def import_narwhals():
@@ -132,50 +132,21 @@ class Framed:
         ... )
         BanditLogs(n_rounds=2, n_features=1, n_actions=2)
         """
+        given = dict(locals())
         frame = opened_frame(frame)
-        single = {
-            "action": action,
-            "reward": reward,
-            "propensity": propensity,
-            "logger": logger,
-            "timestamp": timestamp,
-            "group": group,
-            "sample_weight": sample_weight,
-        }
-        single = {field: name for field, name in single.items() if name is not None}
-        tables = {"logging_proba": logging_proba, "logger_proba": logger_proba}
+        single = {name: given[name] for name in SINGLE if given[name] is not None}
         for field, name in single.items():
             check_name(field, name, frame)
         constant = constant_propensity(single, frame)
         for field in ("action", "reward"):
             if field not in single:
                 raise ValueError(f"from_frame needs the name of the {field} column.")
-        if not isinstance(columns, (str, Mapping)):
-            columns = names_of("columns", columns)
-        for name, some in columns.items() if isinstance(columns, Mapping) else ():
-            if _holds_values(some):  # others may be several names
-                check_name(name, some, frame)
-        columns, actions, tables["logging_proba"] = columns_by_name(
-            columns, actions, tables["logging_proba"]
+        tables = {"logging_proba": logging_proba, "logger_proba": logger_proba}
+        columns, actions, tables = _several_columns(frame, columns, actions, tables)
+        used = [*single.values(), *chain(*tables.values()), *flat(columns)]
+        context = context_among(
+            frame, used, context, exclude, partial(check_context_names, fields=single)
         )
-        for field, names in tables.items():
-            refuse_one_table(field, names, frame)
-        tables = {field: names_of(field, names) for field, names in tables.items()}
-        for name, some in columns.items():
-            for one in some if isinstance(some, tuple) else [some]:
-                check_name(name, one, frame)
-        used = [*single.values(), *chain(*tables.values())]
-        for some in columns.values():
-            used += some if isinstance(some, tuple) else [some]
-        if context is not None:
-            context = names_of("context", context)
-            check_context_names(context, single)
-        if exclude is not None:
-            exclude = names_of("exclude", exclude)
-        named = (*used, *(context or ()), *(exclude or ()))
-        check_named(frame, named)
-        others = [name for name in frame.columns if name not in used]
-        context = choose_context(others, context, exclude)
         fields = constant | {
             field: column_of(frame, name, field in LABEL_FIELDS, field)
             for field, name in single.items()
@@ -233,6 +204,43 @@ def opened_frame(frame):
             "frame.columns = ['_'.join(map(str, names)) for names in frame.columns]."
         )
     return narwhals.from_native(frame, eager_only=True)
+
+
+def _several_columns(frame, columns, actions, tables):
+    """Return what names several columns, checked, and the actions that it tells."""
+    if not isinstance(columns, (str, Mapping)):
+        columns = names_of("columns", columns)
+    for name, some in columns.items() if isinstance(columns, Mapping) else ():
+        if _holds_values(some):  # others may be several names
+            check_name(name, some, frame)
+    columns, actions, tables["logging_proba"] = columns_by_name(
+        columns, actions, tables["logging_proba"]
+    )
+    for field, names in tables.items():
+        refuse_one_table(field, names, frame)
+    tables = {field: names_of(field, names) for field, names in tables.items()}
+    for name, some in columns.items():
+        for one in some if isinstance(some, tuple) else [some]:
+            check_name(name, one, frame)
+    return columns, actions, tables
+
+
+def flat(columns):
+    """Return all columns that a dict of names and tuples of names holds."""
+    every = (some if isinstance(some, tuple) else [some] for some in columns.values())
+    return list(chain(*every))
+
+
+def context_among(frame, used, context, exclude, check):
+    """Return the columns of the context, which are named or not used otherwise."""
+    if context is not None:
+        context = names_of("context", context)
+    if exclude is not None:
+        exclude = names_of("exclude", exclude)
+    check_named(frame, (*used, *(context or ()), *(exclude or ())))
+    check(context or ())
+    others = [name for name in frame.columns if name not in used]
+    return choose_context(others, context, exclude)
 
 
 def check_named(frame, named):

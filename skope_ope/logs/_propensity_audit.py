@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaln
 
+from skope_ope._types import Array
 from skope_ope.logs._factorise import row_blocks, rows_of_codes
 from skope_ope.logs._validation import PROBA_TOLERANCE
 
 if TYPE_CHECKING:
-    from skope_ope._types import Array
     from skope_ope.logs._bandit_logs import BanditLogs
 
 SURPRISING_CHANCE = 1e-5  # chances below this are told

@@ -9,19 +9,15 @@ import uuid
 from functools import cached_property
 from numbers import Number
 from types import MethodType, NoneType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from skope_ope._sklearn import safe_indexing
+from skope_ope._types import AuditLike, PolicyLike
 from skope_ope.logs._known_range import observed_range, says_yes_and_no
 from skope_ope.logs._row_labels import check_row_labels
-
-if TYPE_CHECKING:
-    from typing import Any, Self
-
-    from skope_ope._types import AuditLike, PolicyLike
 
 
 class RowId:

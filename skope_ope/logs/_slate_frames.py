@@ -12,7 +12,7 @@ import numpy as np
 from skope_ope._meant import meant
 from skope_ope._types import ArrayLike, Frame, Label
 from skope_ope.logs._columns_of_labels import columns_by_name
-from skope_ope.logs._contexts import check_context_names, choose_context
+from skope_ope.logs._contexts import check_context_names
 from skope_ope.logs._frame_items import (
     Items,
     fills_slots,
@@ -23,13 +23,13 @@ from skope_ope.logs._frame_items import (
 from skope_ope.logs._frame_pages import FramePages, warn_of_page_reward
 from skope_ope.logs._frames import (
     check_name,
-    check_named,
     column_of,
     columns_of,
     constant_propensity,
+    context_among,
     context_of_frame,
+    flat,
     joined_frame,
-    names_of,
     opened_frame,
     parts_of_group,
     remember_labels,
@@ -183,12 +183,8 @@ class SlateFramed:
         >>> list(logs.to_frame().columns)
         ['age', 'slot_1', 'slot_2', 'slot_reward_1', 'slot_reward_2', 'reward']
         """
-        single = {
-            "reward": reward,
-            "propensity": propensity,
-            "timestamp": timestamp,
-            "group": group,
-        }
+        single = {"reward": reward, "propensity": propensity}
+        single |= {"timestamp": timestamp, "group": group}
         places = {"round": round, "slot": slot}
         named = PageColumns(frame, item, slot_reward, places, single, candidates)
         named.choose(context, exclude, columns)
@@ -356,20 +352,23 @@ class PageColumns:
 
     def choose(self, context, exclude, columns):
         """Take the columns of the context, and further ones."""
-        frame, self.columns = self.frame, columns_by_name(columns)[0]
-        carried = []
-        for some in self.columns.values():
-            carried += some if isinstance(some, tuple) else [some]
+        self.columns = columns_by_name(columns)[0]
+        carried = flat(self.columns)
         used = [*self._used, *carried]
-        context = None if context is None else names_of("context", context)
-        exclude = None if exclude is None else names_of("exclude", exclude)
-        check_named(frame, (*used, *(context or ()), *(exclude or ())))
-        if context is not None:
-            check_context_names(context, {**self.single, "action": self.items[0]})
-            _check_not_context(context, [*self.items, *self.rewards])
-        others = [name for name in frame.columns if name not in used]
-        self.context = list(choose_context(others, context, exclude))
+        self.context = context_among(
+            self.frame, used, context, exclude, self._check_context
+        )
         self.constant_names = [*self.context, *self.single.values(), *carried]
+
+    def _check_context(self, context):
+        check_context_names(context, {**self.single, "action": self.items[0]})
+        both = [name for name in (*self.items, *self.rewards) if name in context]
+        if both:
+            raise ValueError(
+                f"column {both[0]!r} says what was shown or what came of it; it cannot "
+                "be in the context as well, which is what was known before the page "
+                "was composed. Take it out of the context."
+            )
 
     def fields(self, rows):
         """Return the fields that have one value for a page."""
@@ -447,13 +446,3 @@ def _check_form(items, round_, slot, is_long):
     twice = [name for k, name in enumerate(items) if name in items[:k]]
     if twice:
         raise ValueError(f"item names column {twice[0]!r} twice.")
-
-
-def _check_not_context(context, outcomes):
-    both = [name for name in outcomes if name in context]
-    if both:
-        raise ValueError(
-            f"column {both[0]!r} says what was shown or what came of it; it cannot be "
-            "in the context as well, which is what was known before the page was "
-            "composed. Take it out of the context."
-        )

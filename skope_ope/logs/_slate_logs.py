@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 from skope_ope.exceptions import RowError
+from skope_ope.logs._coded_labels import Grouped
 from skope_ope.logs._contexts import check_context
-from skope_ope.logs._groups import Grouped
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._logs_html import logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
@@ -35,13 +37,9 @@ from skope_ope.logs._validation import (
 )
 from skope_ope.logs.checks._slate_order import quick_slate_findings
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
-
 REPLACEABLE = ["group", "logging_policy", "propensity", "reward", "timestamp"]
+SLATE_INDEXED = ("context", "slate", "reward", "n_candidates", "candidates", "item_id")
+SLATE_INDEXED += ("slot_reward", "propensity", "timestamp", "group")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,26 +182,16 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
         reward_range: tuple[float, float] | None = None,
         item_feature_names: Sequence[str] | None = None,
     ) -> None:
+        given = dict(locals())
         state = self.__dict__  # the class is frozen for everybody else
         state["context"] = check_context(context)
-        given, slate = slate, check_slate(slate)
+        slate = check_slate(slate)
         state["slate"] = slate
         n_rounds = len(slate)
         check_length("context", self.context, n_rounds, "slate")
         self._start_rows()
-        indexed = {
-            "context": context,
-            "slate": given,
-            "reward": reward,
-            "n_candidates": n_candidates,
-            "candidates": candidates,
-            "item_id": item_id,
-            "slot_reward": slot_reward,
-            "propensity": propensity,
-            "timestamp": timestamp,
-            "group": group,
-        }
-        state["_labels"] = labels_to_keep(indexed, n_rounds)
+        fields = {name: given[name] for name in SLATE_INDEXED}
+        state["_labels"] = labels_to_keep(fields, n_rounds)
         self._set("slot_reward", slot_reward)
         if reward is None:
             if slot_reward is None:

@@ -1,17 +1,24 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lines and rows of text files, plain, gzip or zstd, with errors that name the file."""
+"""Lines and csv rows of text files, plain or packed, with errors that name the file."""
 
+import csv
 import gzip
 import io
 import math
 import os
 import re
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, repeat
+from operator import itemgetter
+
+import numpy as np
+
+from skope_ope.exceptions import RowError
+from skope_ope.logs._texts import TRUTH, Texts, coded_texts, parse_labels
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -197,3 +204,362 @@ def quoted(found):
     text = repr(found)
     cut = f"{text[:SHOWN_TEXT]}... ({len(text):,} characters)"
     return cut if len(text) > SHOWN_TEXT else text
+
+
+# -- csv files in blocks of whole rows, read strictly: the same for files and parts ----
+# Quotes stand around whole cells, and twice inside them. Lines end with a line feed,
+# also after a carriage return. Blank lines are skipped; all other rows are as long as
+# the header. Whatever is written in another way is refused with its line.
+
+FIRST_BYTES = 2**16  # bytes
+TEXT_BYTES = 2**22  # bytes that are held as text at a time
+COMMA, NEWLINE, RETURN, QUOTE = b',\n\r"'
+LINE_ENDS = re.compile(rb"[\r\n]*")
+QUOTE_REMEDY = "Put the whole cell into quotes, and double the quotes inside it."
+INSIDE = f"a quote stands inside a cell. {QUOTE_REMEDY}"
+BEHIND = f"text follows a closing quote. {QUOTE_REMEDY}"
+UNCLOSED = "a quote is opened and never closed. Close it; inside quotes, double it."
+
+
+class CsvFile:
+    """The header and the rows of a csv file."""
+
+    def __init__(self, name, opened):
+        self.name, self._opened = name, opened
+        for size in (FIRST_BYTES, LONGEST_LINE):
+            with opened() as stream:
+                data = stream.read(size)
+            start, end = _first_row(data)
+            if end < len(data) or len(data) < size:
+                break
+        if data.startswith(UTF16_MARKS):
+            raise ValueError(f"{name} {UTF16}")
+        if end == start and len(data) == LONGEST_LINE:
+            raise self._error(0, ALL_BLANK)
+        if end == start:
+            raise ValueError(f"{name} is empty. Name a file with logged rounds.")
+        if end == LONGEST_LINE:
+            raise self._error(start, too_long())
+        self._check(data[start:end], start)
+        self._start, self._line = end, 1 + data.count(b"\n", 0, end)
+        text = data[start:end].decode("utf-8", "backslashreplace")
+        self.header = [name.strip() for name in next(_csv_rows(text))]
+        other = next((mark for mark in ";\t|" if mark in text), None)
+        if len(self.header) == 1 and other:
+            raise ValueError(
+                f"{name}: its columns seem to be separated by {other!r}, but a comma "
+                "is expected. Write it again with commas, or pass scan_logs a lazy "
+                f"frame that reads it: polars.scan_csv(path, separator={other!r})."
+            )
+
+    def blocks(self, size=None):
+        """Yield the first byte and the bytes of stretches of whole rows."""
+        # A first one that is small tells which columns hold texts; `size` is that of
+        # all.
+        sizes = chain(
+            [size or min(FIRST_BYTES, TEXT_BYTES)], repeat(size or TEXT_BYTES)
+        )
+        with self._opened() as stream:
+            stream.read(self._start)
+            start, rest, more = self._start, b"", True
+            blank = 0  # lines in a row
+            while more:
+                more = stream.read(next(sizes))
+                data = rest + more
+                stop = last_end(data) if more else len(data)
+                if len(data) - stop > LONGEST_LINE:
+                    self._check(data[stop:], start + stop)
+                    raise self._error(start + stop, too_long())
+                block, rest = data[:stop], data[stop:]
+                self._check(block, start)
+                if LINE_ENDS.fullmatch(block):
+                    blank += block.count(b"\n")
+                    if blank > BLANK:
+                        raise self._error(start, ALL_BLANK)
+                else:
+                    blank = 0
+                    yield start, block
+                start += stop
+
+    def rows(self):
+        """Yield the line on which a row begins, and its cells."""
+        line = self._line
+        for _, block in self.blocks():
+            reader = _csv_rows(block.decode("utf-8", "backslashreplace"))
+            first = line
+            try:
+                for row in reader:
+                    if row and len(row) != len(self.header):
+                        raise ValueError(
+                            f"{self.name}, line {first}: {len(row)} cells under "
+                            f"{len(self.header)} column names. Correct or drop the row."
+                        )
+                    if row:
+                        yield first, row
+                    first = line + reader.line_num
+            except csv.Error as error:  # a longer cell than Python's reader takes
+                raise ValueError(f"{self.name}, line {first}: {error}.") from error
+            line += block.count(b"\n")
+
+    def line_of_row(self, row):
+        """Return the line on which a row begins; rows count from 0."""
+        return next(islice(self.rows(), int(row), None))[0]
+
+    def columns(self, block, parse, *what):
+        """Return what a function makes of a block; name the row that it refuses."""
+        try:
+            return parse(block, len(self.header), *what)
+        except ValueError:
+            for _ in self.rows():
+                pass
+            raise
+
+    def _check(self, block, start):
+        found = _fault(block)
+        if found is not None:
+            raise self._error(start + found[0], found[1])
+
+    def _error(self, at, what):
+        """Return the error for a byte of the file, with its line."""
+        line = 1
+        with self._opened() as stream:
+            while at and (data := stream.read(min(at, TEXT_BYTES))):
+                line, at = line + data.count(b"\n"), at - len(data)
+        return ValueError(f"{self.name}, line {line}: {what}")
+
+
+def _csv_rows(text):
+    return csv.reader(io.StringIO(text, newline=""), strict=True)
+
+
+def _first_row(data):
+    """Return where the first row that is not blank begins and ends."""
+    start = end = len(UTF8_MARK) if data.startswith(UTF8_MARK) else 0
+    odd = 0  # inside quotes
+    while end < len(data) and (odd or not data[start:end].strip(b"\r\n")):
+        start = start if odd else end
+        line = data.find(b"\n", end) + 1 or len(data)
+        odd ^= data.count(b'"', end, line) % 2
+        end = line
+    return (start, end) if data[start:end].strip(b"\r\n") else (end, end)
+
+
+def last_end(data):
+    """Return where the last whole row ends, 0 if there is none."""
+    end, odd = len(data), data.count(b'"') % 2
+    while (line := data.rfind(b"\n", 0, end)) >= 0:
+        odd ^= data.count(b'"', line, end) % 2
+        if not odd:  # outside quotes
+            return line + 1
+        end = line
+    return 0
+
+
+def _fault(block):
+    """Return the first byte that is not strict csv, and why; None if all are."""
+    if b"\0" in block:
+        return block.index(b"\0"), NULL
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
+        return re.search(rb"\r(?!\n)", block).start(), CARRIAGE_RETURN
+    if b'"' not in block:
+        return None
+    text = np.frombuffer(block, np.uint8)
+    quotes = np.flatnonzero(text == QUOTE)
+    opening, closing = quotes[::2], quotes[1::2]
+    before, after = text[opening - 1], text[np.minimum(closing + 1, len(text) - 1)]
+    inside = ~np.isin(before, (COMMA, NEWLINE, QUOTE)) & (opening > 0)
+    behind = ~np.isin(after, (COMMA, NEWLINE, RETURN, QUOTE))
+    found = [(opening[inside], INSIDE), (opening[: len(closing)][behind], BEHIND)]
+    if len(quotes) % 2:
+        found.append((opening[-1:], UNCLOSED))
+    faults = [(int(at[0]), why) for at, why in found if len(at)]
+    return min(faults, key=itemgetter(0), default=None)
+
+
+# -- cells of csv files as numbers, labels and texts: the same for files and for parts
+
+TEXTS_TRIED = 100  # texts that tell whether others may be of a type
+DROP = "Correct or drop the row."
+# words for missing, in any case and with blanks around them; "none" only in place of a
+# number, as a label it may be an action: to do nothing
+MISSING = {"", "na", "n/a", "nan", "null"}
+NUMBER_WORDS = {**dict.fromkeys((*MISSING, "none"), np.nan), **TRUTH}
+_WORDS = sorted({*NUMBER_WORDS} - {*TRUTH})
+SPELT = [f(one) for one in _WORDS for f in (str.lower, str.upper, str.capitalize)]
+SPELT.append("NaN")
+
+
+def is_missing_word(text):
+    """Tell whether a text is a word for a missing one."""
+    return text.strip().lower() in MISSING
+
+
+def cell_number(text):
+    """Return the number that a cell holds, NaN where it is missing."""
+    word = NUMBER_WORDS.get(text.strip().lower())
+    return number(text) if word is None else float(word)
+
+
+def numbers_of(name, cells, remedy=DROP, optional=False):
+    """Return cells, floats or `Texts`, as finite floats, or NaN where `optional`."""
+    if isinstance(cells, Texts):
+        values = np.empty(len(cells.values))
+        for code, text in enumerate(cells.values):
+            try:
+                values[code] = cell_number(text)
+            except ValueError:
+                raise bad_cell(name, cells, text, "a number") from None
+        cells = values[cells.codes]
+    bad = ~np.isfinite(cells)
+    if optional:
+        bad &= ~np.isnan(cells)
+    if bad.any():
+        row = int(bad.argmax())
+        what = "missing" if np.isnan(cells[row]) else f"{cells[row]:g}"
+        after = f", expected a finite number. {remedy if what == 'missing' else DROP}"
+        raise RowError(f"column {name!r} is {what}", row, after)
+    return cells
+
+
+def cell_labels(name, texts, kinds=None):
+    """Return distinct labels and the codes of the rows, without blanks around them."""
+    stripped, codes = [text.strip() for text in texts.values], texts.codes
+    if not MISSING.isdisjoint(map(str.lower, stripped)):
+        text = next(filter(is_missing_word, texts.values))
+        raise bad_cell(name, texts, text, "a label")
+    if stripped != texts.values:
+        merged = coded_texts(stripped)
+        stripped, codes = merged.values, merged.codes[codes]
+    return parse_labels(stripped, kinds), codes
+
+
+def bad_cell(name, texts, text, expected):
+    """Return the error for a text in a column."""
+    found, more = f"is {quoted(text)}", ""
+    if not text.strip():
+        found = "is missing"
+    elif is_missing_word(text) and expected == "a label":
+        found, more = f"is {quoted(text)}, a word for missing", " Or rename the label."
+    after = f", expected {expected}. {DROP}{more}"
+    return RowError(f"column {name!r} {found}", texts.row_of(text), after)
+
+
+def text_columns(block, n_columns, texts):
+    """Get columns of a block by place: `Texts`, or floats where all cells are such."""
+    # `texts` are the places, and which of them are texts anyhow. `ValueError`: rows are
+    # not as long as the header.
+    try:
+        import pyarrow
+    except ImportError:
+        return _by_python(block, n_columns, texts)
+    kinds = {True: text_type(), False: pyarrow.float64()}
+    types = {place: kinds[bool(told)] for place, told in texts.items()}
+    _, found = arrow_columns(block, n_columns, types)
+    return {place: of_arrow(column) for place, column in found.items()}
+
+
+def _by_python(block, n_columns, texts):
+    text = block.decode("utf-8", "backslashreplace")
+    rows = [row for row in _csv_rows(text) if row]
+    if {*map(len, rows)} != {n_columns}:
+        raise ValueError("the rows are not as long as the header")
+    columns = list(zip(*rows, strict=True))
+    found = {}
+    for place, told in texts.items():
+        cells = columns[place]
+        try:
+            if told:
+                raise ValueError
+            found[place] = np.fromiter(numbers(cells), np.float64, len(cells))
+        except ValueError:
+            found[place] = coded_texts(cells)
+    return found
+
+
+def text_type():
+    """Return the type of pyarrow in which texts are read."""
+    import pyarrow
+
+    return pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+
+
+def of_arrow(column):
+    """Return a column of `arrow_columns` as floats or `Texts`."""
+    from pyarrow.types import is_dictionary
+
+    if not is_dictionary(column.type):
+        return column.to_numpy(zero_copy_only=False)
+    return Texts(column.indices.to_numpy(), column.dictionary.to_pylist())
+
+
+def arrow_columns(block, n_columns, types):
+    """Return the number of rows, and arrays of pyarrow by place."""
+    # An array has the type that `types` asks for, or is one of texts where a cell does
+    # not fit.
+    import pyarrow
+    from pyarrow import compute
+    from pyarrow import csv as reader
+
+    if not block.isascii():  # other encodings keep their bytes apart
+        block = block.decode("utf-8", "backslashreplace").encode()
+
+    def parse(types):
+        table = reader.read_csv(
+            pyarrow.BufferReader(block),
+            reader.ReadOptions(
+                use_threads=False,
+                block_size=len(block) + 1,
+                column_names=[str(place) for place in range(n_columns)],
+            ),
+            reader.ParseOptions(newlines_in_values=b'"' in block),
+            reader.ConvertOptions(
+                include_columns=[str(place) for place in types],
+                column_types={str(place): kind for place, kind in types.items()},
+                null_values=SPELT,
+                strings_can_be_null=False,
+            ),
+        )
+        found = {place: table.column(str(place)).combine_chunks() for place in types}
+        for column in found.values():
+            floats = pyarrow.types.is_floating(column.type)
+            if floats and compute.any(compute.is_nan(column)).as_py():
+                raise pyarrow.ArrowInvalid("nan(1), say")
+        return len(table), found
+
+    try:
+        return parse(types)
+    except pyarrow.ArrowInvalid:
+        n_rows, found = parse(dict.fromkeys(types, text_type()))
+    types = {p: kind for p, kind in types.items() if fits(found[p].dictionary, kind)}
+    with suppress(pyarrow.ArrowInvalid):
+        found |= parse(types)[1] if types else {}
+    return n_rows, found
+
+
+def missing_among(texts):
+    """Return which texts of an array of pyarrow are words for missing ones."""
+    import pyarrow
+    from pyarrow import compute
+
+    words = compute.utf8_lower(compute.utf8_trim_whitespace(texts))
+    return compute.is_in(words, value_set=pyarrow.array(sorted(MISSING)))
+
+
+def cast(texts, kind):
+    """Return texts of pyarrow with another type."""
+    texts[:TEXTS_TRIED].cast(kind)  # an error costs something for every text
+    return texts.cast(kind)
+
+
+def fits(texts, kind):
+    """Tell whether all texts of an array are missing or of a type."""
+    import pyarrow
+    from pyarrow import compute
+
+    if pyarrow.types.is_dictionary(kind):
+        return True
+    try:
+        cast(texts.filter(compute.invert(missing_among(texts))), kind)
+    except pyarrow.ArrowInvalid:
+        return False
+    return True

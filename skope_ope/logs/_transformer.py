@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -13,9 +13,6 @@ from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._row_container import own
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class BaseLogTransformer(TransformerMixin, TellsOfFit, Estimator):

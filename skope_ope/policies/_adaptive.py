@@ -6,21 +6,17 @@ from __future__ import annotations
 
 import copy
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._types import Array, Contexts
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._base import BasePolicy, first_best, n_rows, one_hot, restrict
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skope_ope._types import Array, Contexts
 
 
 class AdaptivePolicy(BasePolicy):

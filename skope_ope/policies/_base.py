@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from sklearn.utils import ClassifierTags
@@ -12,16 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator
+from skope_ope._types import Array, Contexts
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import check_y, is_frame, label_codes, row_sums
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._policy_outputs import named_table
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skope_ope._types import Array, Contexts
 
 PROBA_ENTRIES = 1 << 16  # probabilities that are computed at once
 NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`

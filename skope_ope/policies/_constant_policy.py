@@ -4,18 +4,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from skope_ope._meant import meant
+from skope_ope._types import Array, ArrayLike, Label
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import report_unknown
 from skope_ope.policies._base import FitFreePolicy, check_some_mass, n_rows, restrict
-
-if TYPE_CHECKING:
-    from skope_ope._types import Array, ArrayLike, Label
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class ConstantPolicy(FitFreePolicy):

@@ -5,19 +5,15 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
+from skope_ope._types import Array, Contexts
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels
 from skope_ope.policies._base import FitFreePolicy, n_rows, restrict
 from skope_ope.policies._policy_outputs import columns_told, function_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from skope_ope._types import Array, Contexts
 
 
 class FunctionPolicy(FitFreePolicy):

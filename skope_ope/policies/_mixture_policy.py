@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from sklearn.base import clone
@@ -12,6 +12,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from skope_ope._progress import TellsOfFit, step
+from skope_ope._types import Array, ArrayLike, PolicyLike
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import (
@@ -23,12 +25,6 @@ from skope_ope.policies._action_probabilities import (
 )
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import FitFreePolicy, mixture_weights, n_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skope_ope._types import Array, ArrayLike, PolicyLike
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 def _members_answer_alone(mixture):

@@ -4,15 +4,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from skope_ope._types import Array, ArrayLike
+from skope_ope.logs import BanditLogs
 from skope_ope.policies._base import FitFreePolicy, check_some_available, n_rows
-
-if TYPE_CHECKING:
-    from skope_ope._types import Array, ArrayLike
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class UniformPolicy(FitFreePolicy):

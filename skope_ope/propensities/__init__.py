@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Estimate and bound propensities: from logs to logs."""
 
-from skope_ope.propensities._propensity_clipper import PropensityClipper
 from skope_ope.propensities._propensity_estimator import (
     LoggerPropensityEstimator,
+    PropensityClipper,
     PropensityEstimator,
 )
 

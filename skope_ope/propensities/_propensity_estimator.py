@@ -1,12 +1,11 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Estimate the logger's probabilities from the logs themselves."""
+"""Estimate and bound the logger's probabilities, from the logs themselves."""
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -15,19 +14,16 @@ from skope_ope._meant import meant
 from skope_ope._parallel import one_call
 from skope_ope._progress import step, steps
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
+from skope_ope._types import SplitterLike
+from skope_ope._user_line import warn_user
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._model_features import odd_part
-from skope_ope.logs._propensity_audit import acting_loggers
+from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
 from skope_ope.logs._transformer import BaseLogTransformer
 from skope_ope.logs._validation import class_targets, label_codes, plain
 from skope_ope.propensities._encoded import class_probabilities, default_classifier
 from skope_ope.propensities._weighted_fit import all_alike, fit_labels, takes_weights
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import SplitterLike
 
 CERTAIN_FROM = 0.999  # a logged action this likely was no choice
 CERTAIN_SHARE = 0.99
@@ -120,13 +116,11 @@ class PropensityEstimator(BaseLogTransformer):
         self.actions_ = logs.actions
         self._warn_of_loggers(logs)
         if not all_alike(logs.sample_weight) and not takes_weights(self._inner()):
-            warnings.warn(
-                PropensityWarning(
-                    f"{type(self._inner()).__name__} takes no sample_weight: it is "
-                    "fitted to rounds drawn in proportion to the weights of the logs."
-                ),
-                stacklevel=3,
+            told = (
+                f"{type(self._inner()).__name__} takes no sample_weight: it is "
+                "fitted to rounds drawn in proportion to the weights of the logs."
             )
+            warn_user([PropensityWarning(told)])
         self.held_out_ = HeldOut(logs, self.cv)
         uncovered = np.flatnonzero(self.held_out_.fold == UNCOVERED)
         if uncovered.size:
@@ -147,28 +141,22 @@ class PropensityEstimator(BaseLogTransformer):
         self._refuse_certain(estimates, logs)
         self.n_floored_ = int((estimates < self.floor).sum())
         if self.n_floored_:
-            warnings.warn(
-                PropensityWarning(
-                    f"{self.n_floored_} estimated propensities lie below floor="
-                    f"{self.floor:g} and were raised to it.",
-                    self.n_floored_,
-                ),
-                stacklevel=3,
+            told = (
+                f"{self.n_floored_} estimated propensities lie below floor="
+                f"{self.floor:g} and were raised to it."
             )
+            warn_user([PropensityWarning(told, self.n_floored_)])
 
     def _warn_of_loggers(self, logs):
         several = acting_loggers(logs)
         if several > 1:
-            warnings.warn(
-                PropensityWarning(
-                    f"these logs have {several} loggers, but {type(self).__name__} "
-                    "learns one logger from all rounds. If the loggers follow each "
-                    "other, the estimates are wrong for all of them. Use "
-                    "LoggerPropensityEstimator.",
-                    several,
-                ),
-                stacklevel=4,
+            told = (
+                f"these logs have {several} loggers, but {type(self).__name__} "
+                "learns one logger from all rounds. If the loggers follow each "
+                "other, the estimates are wrong for all of them. Use "
+                "LoggerPropensityEstimator."
             )
+            warn_user([PropensityWarning(told, several)])
 
     def _refuse_certain(self, estimates, logs):
         certain = float((estimates > CERTAIN_FROM).mean())
@@ -375,3 +363,59 @@ class _OneLogger(PropensityEstimator):
 
     def _refuse_certain(self, estimates, logs):
         pass
+
+
+# -- raise small propensities to a lower bound -----------------------------------------
+
+
+class PropensityClipper(BaseLogTransformer):
+    r"""Bound the logged propensities from below: :math:`\max(p_i, low)`.
+
+    Weights are then at most 1 / low. This lowers the variance and biases values
+    towards 0.
+
+    Parameters
+    ----------
+    low : float, default=0.0
+        Lower bound, in [0, 1]; 0 changes nothing.
+
+    Attributes
+    ----------
+    n_clipped_ : int
+        Number of rounds of `fit` whose propensity was below the bound.
+
+    See Also
+    --------
+    PropensityEstimator : Estimates propensities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skope_ope import IPS, BanditLogs, PropensityClipper
+    >>> logs = BanditLogs(np.zeros((2, 1)), [0, 1], [1.0, 1.0], [0.01, 0.99])
+    >>> pipeline = make_pipeline(PropensityClipper(low=0.25), IPS()).fit(logs)
+    >>> float(pipeline[:-1].transform(logs).propensity[0])
+    0.25
+    """
+
+    _parameter_constraints: dict = {"low": [Interval(Real, 0, 1, closed="both")]}
+
+    def __init__(self, low: float = 0.0) -> None:
+        self.low = low
+
+    def _fit(self, logs):
+        self.n_clipped_ = int((self._propensity(logs) < self.low).sum())
+
+    def _transform(self, logs):
+        clipped = np.maximum(self._propensity(logs), self.low)
+        change = logs._with_estimates if logs.propensity_estimated else logs.replace
+        return change(propensity=clipped)
+
+    def _propensity(self, logs):
+        if logs.propensity is None:
+            raise ValueError(
+                "PropensityClipper needs logs with propensities, these have none. Put "
+                f"{estimating_step(logs)} in front of it."
+            )
+        return logs.propensity

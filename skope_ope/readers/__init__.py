@@ -4,9 +4,9 @@
 
 from skope_ope.readers._obp import from_obp, to_obp
 from skope_ope.readers._read_assignments import read_eppo, read_growthbook
-from skope_ope.readers._read_jsonl import read_jsonl
 from skope_ope.readers._read_open_bandit import read_open_bandit
 from skope_ope.readers._read_vw import read_vw
+from skope_ope.readers._table_logs import read_jsonl
 
 __all__ = [
     "from_obp",

@@ -6,22 +6,26 @@ Blocks are read by pyarrow where it is installed, and by Python's csv otherwise.
 """
 
 import os
-import warnings
+import re
 from functools import partial
 
 import numpy as np
 
+from skope_ope._user_line import warn_user
 from skope_ope.exceptions import LogsWarning, RowError
-from skope_ope.logs._csv_file import (
+from skope_ope.logs._text_files import (
     CsvFile,
     bad_cell,
     cell_labels,
     cell_number,
+    empty_file,
     is_missing_word,
     numbers_of,
+    open_bytes,
+    quoted,
     text_columns,
+    utc_microseconds,
 )
-from skope_ope.logs._text_files import empty_file, open_bytes, quoted, utc_microseconds
 from skope_ope.logs._texts import Texts, coded_texts
 from skope_ope.logs._validation import DROP_REWARDS
 
@@ -47,7 +51,7 @@ def read_csv(path, wanted, report=None):
     cells = read_cells(file, texts, report)
     try:
         return {
-            (name, kind): CSV_KINDS[kind](name, cells[place], file)
+            (name, kind): getattr(_CsvColumn(file, name, cells[place]), kind)()
             for (name, kind), place in places.items()
         }
     except RowError as error:
@@ -100,44 +104,60 @@ def _fill(part, found, place):
     return True
 
 
-def _csv_label(name, cells, file):
-    labels, codes = cell_labels(name, cells)
-    return labels[codes]
+class _CsvColumn:
+    """The cells of a column, floats or `Texts`; a method for every kind."""
 
+    def __init__(self, file, name, cells):
+        self.file, self.name, self.cells = file, name, cells
 
-def _csv_moment(name, cells, file):
-    """Return numbers or datetimes."""
-    if not isinstance(cells, Texts):
-        return numbers_of(name, cells)
-    what = f"a number or {A_MOMENT}"
-    return moments_of(
-        cells.values, lambda code: bad_cell(name, cells, cells.values[code], what)
-    )[cells.codes]
+    def number(self):
+        """Return finite numbers."""
+        return numbers_of(self.name, self.cells)
 
+    def reward(self):
+        """Return finite numbers, with other advice where one is missing."""
+        return numbers_of(self.name, self.cells, DROP_REWARDS)
 
-def _csv_feature(name, cells, file):
-    """Return numbers where all cells are numbers, or texts, "" where one is missing."""
-    is_text = [*map(_is_no_number, cells.values)] if isinstance(cells, Texts) else []
-    if not any(is_text):
-        return numbers_of(name, cells, optional=True)
-    odd = np.array(is_text)[cells.codes]
-    n_texts = int(odd.sum())
-    if n_texts <= (1 - MOSTLY_NUMBERS) * len(cells):
-        row = int(odd.argmax())
-        warnings.warn(
-            LogsWarning(
-                f"{file.name}, line {file.line_of_row(row)}: column {name!r} is "
-                f"{quoted(cells.values[cells.codes[row]])} among numbers "
-                f"({n_texts} such rows), so the whole column is read as texts. Correct "
-                "these cells, or leave them empty.",
-                n_texts,
-            ),
-            stacklevel=5,
+    def label(self):
+        """Return texts, integers, floats or booleans."""
+        labels, codes = cell_labels(self.name, self.cells)
+        return labels[codes]
+
+    def moment(self):
+        """Return numbers or datetimes."""
+        cells = self.cells
+        if not isinstance(cells, Texts):
+            return self.number()
+        what = f"a number or {A_MOMENT}"
+        return moments_of(
+            cells.values,
+            lambda code: bad_cell(self.name, cells, cells.values[code], what),
+        )[cells.codes]
+
+    def feature(self):
+        """Return numbers, NaN where one is missing, or texts, "" where one is."""
+        cells = self.cells
+        is_text = []
+        if isinstance(cells, Texts):
+            is_text = [*map(_is_no_number, cells.values)]
+        if not any(is_text):
+            return numbers_of(self.name, cells, optional=True)
+        odd = np.array(is_text)[cells.codes]
+        n_texts = int(odd.sum())
+        if n_texts <= (1 - MOSTLY_NUMBERS) * len(cells):
+            row = int(odd.argmax())
+            found = quoted(cells.values[cells.codes[row]])
+            told = (
+                f"{self.file.name}, line {self.file.line_of_row(row)}: column "
+                f"{self.name!r} is {found} among numbers ({n_texts} such rows), so the "
+                "whole column is read as texts. Correct these cells, or leave them "
+                "empty."
+            )
+            warn_user([LogsWarning(told, n_texts)])
+        known = coded_texts(
+            ["" if is_missing_word(text) else text for text in cells.values]
         )
-    known = coded_texts(
-        ["" if is_missing_word(text) else text for text in cells.values]
-    )
-    return Texts(known.codes[cells.codes], known.values)
+        return Texts(known.codes[cells.codes], known.values)
 
 
 def _is_no_number(cell):
@@ -148,100 +168,27 @@ def _is_no_number(cell):
     return False
 
 
-CSV_KINDS = {
-    "number": lambda name, cells, file: numbers_of(name, cells),
-    "reward": lambda name, cells, file: numbers_of(name, cells, DROP_REWARDS),
-    "label": _csv_label,
-    "moment": _csv_moment,
-    "feature": _csv_feature,
-}
-
-
 # -- many datetimes at once, where they are written in the plain way -------------------
 # That is `2026-01-31 12:00:00`, also with a T, with up to six digits of a fraction, and
-# with the zone of UTC. Their digits are read column by column: NumPy's own way from
-# texts takes more than `utc_microseconds` does, and old versions of it crash at a wrong
-# day.
+# with the zone of UTC. Then NumPy reads them: of others it takes more than
+# `utc_microseconds` does, and old versions of it crash at a wrong day.
 
 A_MOMENT = "a datetime like 2026-01-31 12:00:00"
-LAYOUT = b"0000-00-00 00:00:00.000000"  # of digits and signs
-SHORTEST = 19  # up to the seconds
-ZONES = (b"Z", b"+00:00", b"")
-BLANK, T = b" T"
-ZERO, NINE = b"09"
-FRACTION_DIGITS = 6  # of microseconds
+PLAIN_MOMENT = re.compile(
+    "((?!0000)[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    "|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+    r"[ T](?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}(?:\.[0-9]{1,6})?)(?:Z|\+00:00)?"
+)
 
 
 def moments_of(texts, error_of):
     """Return texts as datetimes, or raise `error_of(row)` at one that is none."""
-    moments, is_plain = plain_moments(texts)
-    for row in np.flatnonzero(~is_plain):
+    plain = [one[1] if one else "NaT" for one in map(PLAIN_MOMENT.fullmatch, texts)]
+    moments = np.array(plain, dtype="datetime64[us]")
+    for row in np.flatnonzero(np.isnat(moments)):
         try:
-            moments[row] = utc_microseconds(texts[row].strip())
+            found = utc_microseconds(texts[row].strip())
         except (ValueError, OverflowError):
             raise error_of(row) from None
-    return moments.view("datetime64[us]")
-
-
-def plain_moments(texts):
-    """Return microseconds from 1970, UTC, and which texts are plain datetimes."""
-    # Where one is not, its number means nothing.
-    found = np.zeros(len(texts), dtype=np.int64)
-    is_plain = np.zeros(len(texts), dtype=bool)
-    longest = len(LAYOUT) + max(map(len, ZONES))
-    lengths = np.array([len(one) if one.isascii() else 0 for one in texts], np.intp)
-    for length in np.unique(lengths):
-        if not SHORTEST <= length <= longest:
-            continue
-        rows = np.flatnonzero(lengths == length)
-        part = texts if len(rows) == len(texts) else [texts[row] for row in rows]
-        signs = np.array(part, dtype=f"S{length}").view(np.uint8).reshape(-1, length)
-        for zone in ZONES:
-            size = length - len(zone)
-            plain = np.flatnonzero(_are_plain(signs, size, zone))
-            moments, exists = _microseconds(signs[plain, :size])
-            found[rows[plain]] = moments
-            is_plain[rows[plain]] = exists
-    return found, is_plain
-
-
-def _are_plain(signs, size, zone):
-    """Tell which rows of characters are moments of `size` characters and a zone."""
-    if not SHORTEST <= size <= len(LAYOUT) or size == SHORTEST + 1:
-        return np.zeros(len(signs), dtype=bool)
-    plain = (signs[:, :4] != ZERO).any(axis=1)  # there is no year 0
-    for place, sign in enumerate(LAYOUT[:size] + zone):
-        column = signs[:, place]
-        if sign == ZERO and place < size:
-            plain &= (column >= ZERO) & (column <= NINE)
-        elif sign == BLANK:
-            plain &= (column == BLANK) | (column == T)
-        else:
-            plain &= column == sign
-    return plain
-
-
-def _microseconds(signs):
-    """Return the moments that rows of characters stand for, and whether they exist."""
-    year, month, day, hour, minute, second = (
-        _whole_numbers(signs[:, start:stop])
-        for start, stop in ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 19))
-    )
-    months = 12 * (year - 1970) + month - 1
-    first, end = (
-        after.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
-        for after in (months, months + 1)
-    )
-    exists = (month >= 1) & (month <= 12) & (day >= 1) & (day <= end - first)
-    exists &= (hour < 24) & (minute < 60) & (second < 60)
-    fraction = signs[:, SHORTEST + 1 :]
-    seconds = (((first + day - 1) * 24 + hour) * 60 + minute) * 60 + second
-    part = _whole_numbers(fraction) * 10 ** (FRACTION_DIGITS - fraction.shape[1])
-    return seconds * 10**FRACTION_DIGITS + part, exists
-
-
-def _whole_numbers(digits):
-    total = np.zeros(len(digits), dtype=np.int64)
-    for column in digits.T:
-        total = 10 * total + (column - ZERO)
-    return total
+        moments[row] = np.datetime64(found, "us")
+    return moments

@@ -8,18 +8,18 @@ or None. JSON says what is a text: "7" is one, and stays one.
 
 import json
 import re
-import warnings
 from functools import partial
 from itertools import islice
 
 import numpy as np
 
+from skope_ope._user_line import warn_user
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._text_files import DoubtError, empty_file, quoted, read_lines
 from skope_ope.logs._texts import coded_texts
 from skope_ope.logs._validation import DROP_REWARDS
 from skope_ope.readers._csv_columns import A_MOMENT, moments_of
-from skope_ope.readers._vw_event import MalformedLineError
+from skope_ope.readers._vw_text import MalformedLineError
 
 REPORT_EVERY = 10_000  # lines between two reports
 JSON_NUMBERS = (bool, int, float)
@@ -38,14 +38,11 @@ def read_jsonl_columns(path, wanted, report=None):
     if not lines:
         raise empty_file(path)
     fields = {name: _Field(path, name, taken[name][1], lines) for name in taken}
-    found = {}
-    for name, kind in wanted:  # no comprehension, which is a frame in old versions
-        found[name, kind] = JSON_KINDS[kind](fields[name])
-    return found
+    return {(name, kind): getattr(fields[name], kind)() for name, kind in wanted}
 
 
 class _Field:
-    """The values of a field, as JSON gives them."""
+    """The values of a field, as JSON gives them; a method for every kind."""
 
     if_missing = "Correct or drop the line."
 
@@ -74,7 +71,7 @@ class _Field:
             row = next(row for row, one in rows if type(one) not in types)
             raise self.bad(row, expected)
 
-    def floats(self, optional=False):
+    def number(self, optional=False):
         """Return all values as floats, NaN where one is missing and `optional`."""
         what = "a number" if optional else "a finite number"
         self.refuse({*JSON_NUMBERS, *([type(None)] if optional else [])}, what)
@@ -91,27 +88,24 @@ class _Field:
         self.refuse({*JSON_NUMBERS, str, type(None)}, "a number or a text")
         odd = [k for k, one in enumerate(self.values) if type(one) in JSON_NUMBERS]
         if odd:
-            warnings.warn(
-                LogsWarning(
-                    f"{self.path}, line {self.lines[odd[0]]}: field {self.name!r} is "
-                    f"{quoted(self.values[odd[0]])} among texts ({len(odd)} such "
-                    "lines), so the whole field is read as texts. Correct these lines "
-                    "if that is wrong.",
-                    len(odd),
-                ),
-                stacklevel=6,
+            told = (
+                f"{self.path}, line {self.lines[odd[0]]}: field {self.name!r} is "
+                f"{quoted(self.values[odd[0]])} among texts ({len(odd)} such lines), "
+                "so the whole field is read as texts. Correct these lines if that is "
+                "wrong."
             )
+            warn_user([LogsWarning(told, len(odd))])
         return [
             one if one is None or type(one) is str else json.dumps(one)
             for one in self.values
         ]
 
-    def rewards(self):
+    def reward(self):
         """Return floats, with other advice where one is missing."""
         self.if_missing = DROP_REWARDS
-        return self.floats()
+        return self.number()
 
-    def labels(self):
+    def label(self):
         """Return texts, integers, floats or booleans: what all values are."""
         if str in self.types:
             self.refuse({str}, "a text like others of this field")
@@ -122,30 +116,30 @@ class _Field:
             return np.array(self.values)
         self.refuse({int, float}, "a label: a text, a number or a boolean like others")
         if float in self.types:
-            return self.floats()
+            return self.number()
         try:
             return np.array(self.values, dtype=np.int64)
         except OverflowError:  # as floats, long ones would collide
             return np.array(list(map(str, self.values)))
 
-    def moments(self):
+    def moment(self):
         """Return numbers or datetimes."""
         if str not in self.types:
-            return self.floats()
+            return self.number()
         self.refuse({str}, "a datetime like others of this field")
         what = f"a number or {A_MOMENT}"
         return moments_of(self.values, lambda row: self.bad(row, what))
 
-    def features(self):
+    def feature(self):
         """Return numbers, NaN where one is missing, or texts, "" where one is."""
         if str not in self.types:
-            return self.floats(optional=True)
+            return self.number(optional=True)
         return coded_texts("" if text is None else text for text in self.texts())
 
-    def cells(self):
+    def cell(self):
         """Return numbers, NaN where one is missing, or texts, None where one is."""
         if str not in self.types:
-            return self.floats(optional=True)
+            return self.number(optional=True)
         return np.array(self.texts(), dtype=object)
 
 
@@ -154,16 +148,6 @@ def _as_float(value):
         return np.nan if value is None else float(value)
     except OverflowError:
         return np.inf
-
-
-JSON_KINDS = {
-    "number": _Field.floats,
-    "reward": _Field.rewards,
-    "label": _Field.labels,
-    "moment": _Field.moments,
-    "feature": _Field.features,
-    "cell": _Field.cells,
-}
 
 
 # -- fields of JSON lines: one object a line, nested ones by names with dots -----------

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from numbers import Real
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -157,11 +157,7 @@ def read_growthbook(
     >>> logs.reward, logs.propensity
     (array([20.,  0.]), array([0.5, 0.5]))
     """
-    columns = user, timestamp, experiment_column, variation
-    context = list(context or ())
-    wanted = Assignments(*columns, weights, experiment, context, several_variations)
-    rewards = Outcomes(outcome_user or user, reward, outcome_time, aggregate, window)
-    return logs_of_experiment(assignments, outcomes, wanted, rewards, reward_range)
+    return logs_of_experiment(SimpleNamespace(**locals()))
 
 
 @validate_params(CONSTRAINTS, prefer_skip_nested_validation=True)
@@ -287,11 +283,7 @@ def read_eppo(
     >>> list(logs.context["subjectAttributes.country"])
     ['US', 'FR']
     """
-    columns = user, timestamp, experiment_column, variation
-    context = list(context or ())
-    wanted = Assignments(*columns, weights, experiment, context, several_variations)
-    rewards = Outcomes(outcome_user or user, reward, outcome_time, aggregate, window)
-    return logs_of_experiment(assignments, outcomes, wanted, rewards, reward_range)
+    return logs_of_experiment(SimpleNamespace(**locals()))
 
 
 # -- logs of an experiment: the first exposure of every user, and what came after it
@@ -299,59 +291,35 @@ def read_eppo(
 EXPERIMENTS_SHOWN = 8
 
 
-class Assignments(NamedTuple):
-    """What is wanted of a log of assignments; the parameters of its readers."""
-
-    user: str
-    timestamp: str
-    experiment_column: str
-    variation: str
-    weights: object
-    experiment: object
-    context: list
-    several_variations: str
-
-
-class Outcomes(NamedTuple):
-    """What is wanted of a table of outcomes; the parameters of its readers."""
-
-    user: str
-    reward: object
-    timestamp: object
-    aggregate: str
-    window: object
-
-
-def logs_of_experiment(assignments, outcomes, wanted, rewards, reward_range):
+def logs_of_experiment(wanted):
     """Return the logs of an experiment, a round for every user."""
-    table = UserTable(
-        assignments,
-        "assignments",
-        [
-            (wanted.user, "label"),
-            (wanted.timestamp, "moment"),
-            (wanted.experiment_column, "label"),
-            (wanted.variation, "label"),
-            *((name, "cell") for name in wanted.context),
-        ],
-    )
+    # `wanted` holds the parameters of its readers.
+    context = list(wanted.context or ())
+    columns = [
+        (wanted.user, "label"),
+        (wanted.timestamp, "moment"),
+        (wanted.experiment_column, "label"),
+        (wanted.variation, "label"),
+        *((name, "cell") for name in context),
+    ]
+    table = UserTable(wanted.assignments, "assignments", columns)
     rows = _rows_of_experiment(table, wanted)
     user = table.column(wanted.user)[rows]
     when = table.column(wanted.timestamp)[rows]
     variation = table.column(wanted.variation)[rows]
     first = _first_exposures(table, wanted, user, when, variation)
     user, when, variation = user[first], when[first], variation[first]
-    reward = _rewards_of_users(outcomes, rewards, user, when)
+    reward = _rewards_of_users(wanted, user, when)
     action, actions, share = _stated_split(wanted.weights, variation)
     return BanditLogs(
-        table.rows(wanted.context, rows[first]),
+        table.rows(context, rows[first]),
         action,
         reward,
         actions=actions,
         logging_proba=np.tile(share, (len(first), 1)),
         timestamp=when,
         group=user,
-        reward_range=reward_range,
+        reward_range=wanted.reward_range,
     )
 
 
@@ -410,36 +378,34 @@ def _first_exposures(table, wanted, user, when, variation):
     return kept
 
 
-def _rewards_of_users(source, wanted, user, when):
+def _rewards_of_users(wanted, user, when):
     """Return the reward of every user: outcomes from the first exposure on."""
-    columns = [(wanted.user, "label")]
+    name, time = wanted.outcome_user or wanted.user, wanted.outcome_time
+    columns = [(name, "label")]
     if wanted.reward is not None:
         columns.append((wanted.reward, "number"))
-    if wanted.timestamp is not None:
-        columns.append((wanted.timestamp, "moment"))
-    table = UserTable(source, "outcomes", columns)
+    if time is not None:
+        columns.append((time, "moment"))
+    table = UserTable(wanted.outcomes, "outcomes", columns)
     if not len(table):
         return np.zeros(len(user))
-    place = _users_of_outcomes(table, table.column(wanted.user), user)
+    place = _users_of_outcomes(table, table.column(name), user)
     amount = np.ones(len(table))
     if wanted.reward is not None:
         amount = table.column(wanted.reward)
     counts = place >= 0
-    if wanted.timestamp is not None:
-        then = table.column(wanted.timestamp)
+    if time is not None:
+        then = table.column(time)
         if then.dtype.kind != when.dtype.kind:
-            kinds = [
-                "datetimes" if one.dtype.kind == "M" else "numbers"
-                for one in (then, when)
-            ]
+            kinds = "datetimes", "numbers"
+            kinds = kinds if then.dtype.kind == "M" else kinds[::-1]
             raise ValueError(
-                f"{table.name}: column {wanted.timestamp!r} holds {kinds[0]}, the "
-                f"times of the assignments are {kinds[1]}. Convert one of them."
+                f"{table.name}: column {time!r} holds {kinds[0]}, the times of the "
+                f"assignments are {kinds[1]}. Convert one of them."
             )
-        start = when[place]
-        counts &= then >= start
+        counts &= then >= when[place]
         if wanted.window is not None:
-            counts &= then <= start + _window(wanted.window, when)
+            counts &= then <= when[place] + _window(wanted.window, when)
     place, amount = place[counts], amount[counts]
     if wanted.aggregate == "any":
         return (np.bincount(place, amount != 0, minlength=len(user)) > 0).astype(float)

@@ -9,10 +9,12 @@ import warnings
 from array import array
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
+from skope_ope._types import Path
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._text_files import (
     LONGEST_LINE,
     empty_file,
@@ -21,22 +23,17 @@ from skope_ope.logs._text_files import (
     sample_lines,
 )
 from skope_ope.readers._jsonl_columns import load
-from skope_ope.readers._vw_event import (
-    MalformedLineError,
-    OtherLogError,
-    errors_of_file,
-)
 from skope_ope.readers._vw_json import DSJsonParser, parse_json
 from skope_ope.readers._vw_rounds import VWRounds, VWSlateRounds
 from skope_ope.readers._vw_slates import parse_slates_json, parse_slates_text
-from skope_ope.readers._vw_text import parse_adf, parse_cb, split_label
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import Path
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.readers._vw_text import (
+    MalformedLineError,
+    OtherLogError,
+    errors_of_file,
+    parse_adf,
+    parse_cb,
+    split_label,
+)
 
 VW_PARSERS = {
     "cb": lambda: parse_cb,

@@ -13,16 +13,16 @@ from skope_ope.logs._text_files import (
     whole_number,
 )
 from skope_ope.readers._jsonl_columns import JSON_OBJECTS, JsonPairs, load, plain_loader
-from skope_ope.readers._vw_event import (
+from skope_ope.readers._vw_features import LIFTED, KnownActions
+from skope_ope.readers._vw_text import (
     VW_ACTIONS,
     MalformedLineError,
     OtherLogError,
     VWEvent,
     check_outcome,
     other_log,
+    parse_cb,
 )
-from skope_ope.readers._vw_features import LIFTED, KnownActions
-from skope_ope.readers._vw_text import parse_cb
 
 LABEL_KEYS = {"_label_cost", "_label_probability", "_label_Action", "_labelIndex"}
 OTHER_KEYS = {"_slots", "_outcomes", "_label_ca"}  # of other kinds of logs

@@ -9,8 +9,8 @@ import numpy as np
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._slate_logs import SlateLogs
-from skope_ope.readers._vw_event import MalformedLineError
 from skope_ope.readers._vw_features import ActionFeatures, HashedRows
+from skope_ope.readers._vw_text import MalformedLineError
 
 
 class _HashedEvents:

@@ -9,12 +9,6 @@ one slot, and a slot numbers its own actions from 0.
 
 from skope_ope.logs._text_files import quoted, whole_number
 from skope_ope.readers._jsonl_columns import JsonPairs, load
-from skope_ope.readers._vw_event import (
-    MalformedLineError,
-    VWSlateEvent,
-    VWSlot,
-    check_outcome,
-)
 from skope_ope.readers._vw_json import (
     DECISIVE,
     as_number,
@@ -26,7 +20,14 @@ from skope_ope.readers._vw_json import (
     timestamp_of,
     weight_of_kept,
 )
-from skope_ope.readers._vw_text import parse_features, split_line
+from skope_ope.readers._vw_text import (
+    MalformedLineError,
+    VWSlateEvent,
+    VWSlot,
+    check_outcome,
+    parse_features,
+    split_line,
+)
 
 
 class Draft:

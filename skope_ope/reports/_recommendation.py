@@ -9,8 +9,13 @@ from skope_ope.audit._support import ONE_ACTION
 from skope_ope.evaluators.core._verdict import spares
 from skope_ope.logs._shown_numbers import decimals, error_text, fixed, level_text
 from skope_ope.logs.checks._estimated_propensities import ESTIMATED_PROPENSITIES
-from skope_ope.selection._doubts import BETTER
-from skope_ope.selection._gain_answers import CANNOT_TELL, NO_PLAN, rough, with_and
+from skope_ope.selection._gain_answers import (
+    BETTER,
+    CANNOT_TELL,
+    NO_PLAN,
+    rough,
+    with_and,
+)
 
 N_TOLD = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"

@@ -11,36 +11,28 @@ import platform
 import re
 import secrets
 import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from sys import modules
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 
+from skope_ope._types import Path, PolicyLike, RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
 from skope_ope.evaluators._evaluate import quiet_table, warn_once
 from skope_ope.evaluators._policies_of_call import SINGLE, policies_by_name
-from skope_ope.logs import SlateLogs
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_rows import column_words, combined
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reports._result import Report
 from skope_ope.selection._compare_policies import check_comparison, comparison_of
 from skope_ope.selection._policy_comparison import LOGGER
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import (
-        Path,
-        PolicyLike,
-        RandomSeed,
-        RewardModelLike,
-        SplitterLike,
-    )
-    from skope_ope.logs._bandit_logs import BanditLogs
+ARGUMENTS = ["title", "baseline", "level", "evaluators", "reward_model", "cv"]
+ARGUMENTS += ["random_state", "thresholds"]  # that the call on the page repeats
 
 
 def report(
@@ -133,6 +125,7 @@ def report(
     >>> print(report({"new": policy}, logs).headline)
     Deploy new
     """
+    given = dict(locals())
     target = checked_path(path)
     policies = policies_by_name(
         "report", policies, logs, reward_model, cv, n_jobs, single=SINGLE, lazy=False
@@ -143,16 +136,7 @@ def report(
             "thresholds must be VerdictThresholds(...) or None, got "
             f"{type(thresholds).__name__}."
         )
-    told = {
-        "title": title,
-        "baseline": baseline,
-        "level": level,
-        "evaluators": evaluators,
-        "reward_model": reward_model,
-        "cv": cv,
-        "random_state": random_state,
-        "thresholds": thresholds,
-    }
+    told = {name: given[name] for name in ARGUMENTS}
     table = quiet_table(
         policies, logs, evaluators, reward_model, cv, None, random_state, n_jobs
     )

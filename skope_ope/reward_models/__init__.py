@@ -3,6 +3,6 @@
 """Models of the reward of every action, fitted out of fold."""
 
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
-from skope_ope.reward_models._additive_slate_model import AdditiveSlateModel
+from skope_ope.reward_models._slate_reward_models import AdditiveSlateModel
 
 __all__ = ["ActionRewardModel", "AdditiveSlateModel"]

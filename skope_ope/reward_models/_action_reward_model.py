@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import TYPE_CHECKING
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -24,6 +24,7 @@ from skope_ope._sklearn import (
     fit_context,
     has_method,
 )
+from skope_ope._types import Array, ArrayLike, Contexts
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._factorise import rows_of_codes
@@ -41,11 +42,6 @@ from skope_ope.propensities._weighted_fit import (
     weight_parameter,
 )
 from skope_ope.reward_models._design import action_design, designs
-
-if TYPE_CHECKING:
-    from typing import Any, Literal, Self
-
-    from skope_ope._types import Array, ArrayLike, Contexts
 
 
 def _learns_in_parts(self):

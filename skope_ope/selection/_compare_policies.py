@@ -5,15 +5,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
 
 from skope_ope._meant import meant
+from skope_ope._types import (
+    AnyEvaluator,
+    PolicyLike,
+    RandomSeed,
+    RewardModelLike,
+    SplitterLike,
+)
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._logged_value import logged_value
@@ -30,7 +37,7 @@ from skope_ope.evaluators.core._jobs import JobTerms
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.core._wrapped import bare
-from skope_ope.logs import BanditLogs
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import all_rows, rows_told_by_files
@@ -38,19 +45,6 @@ from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reward_models._part_models import hash_folds
 from skope_ope.selection._policy_comparison import LOGGER, PolicyComparison
 from skope_ope.selection._policy_scorer import check_search_evaluator
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from typing import Any, Literal
-
-    from skope_ope._types import (
-        AnyEvaluator,
-        PolicyLike,
-        RandomSeed,
-        RewardModelLike,
-        SplitterLike,
-    )
-    from skope_ope.logs._slate_logs import SlateLogs
 
 MOST_READ = 200_000  # of lazy logs, which are read
 

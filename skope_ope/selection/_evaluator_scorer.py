@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -13,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._inside import fitted_part, inside
+from skope_ope._types import AnyEvaluator, PolicyLike
 from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._seeds import with_seed
@@ -21,7 +23,7 @@ from skope_ope.evaluators.sequential import DRns, RejectionSampling
 from skope_ope.evaluators.slate import PseudoInverse
 from skope_ope.evaluators.static import DirectMethod, DoublyRobust
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
-from skope_ope.logs import BanditLogs
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._base import BasePolicy
@@ -37,13 +39,6 @@ from skope_ope.selection._candidates import (
     with_propensities,
 )
 from skope_ope.selection._shared_fits import SharedPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from skope_ope._types import AnyEvaluator, PolicyLike
-    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class EvaluatorScorer:

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from math import floor, isnan, log10, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from scipy.optimize import brentq
 
@@ -25,20 +26,17 @@ from skope_ope.logs._shown_numbers import (
     text_table,
     wrapped,
 )
-from skope_ope.selection._doubts import evaluator_of
 from skope_ope.selection._gain_answers import (
     CANNOT_TELL,
     Comparison,
     GainAnswer,
     decide,
+    evaluator_of,
     rough,
     sentence_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from typing import Any, Literal
-
     import pandas
 
     from skope_ope.displays._policy_comparison_display import PolicyComparisonDisplay

@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skope_ope._inside import fitted_part, inside
+from skope_ope._types import AnyEvaluator
 from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._estimate import Estimate
@@ -19,6 +21,7 @@ from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.evaluators.slate._estimability import SlateValue
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs._shown_numbers import figure
@@ -33,14 +36,6 @@ from skope_ope.selection._candidates import (
     with_propensities,
 )
 from skope_ope.selection._shared_fits import shared_source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from skope_ope._types import AnyEvaluator
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class PolicyScorer:

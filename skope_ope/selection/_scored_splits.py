@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Scores of candidates, split by split; what they share are local variables."""
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -268,20 +267,15 @@ def report_failures(outcomes, error_score):
                 f"error_score='raise' to stop at the first. The most frequent "
                 f"error:\n{most}"
             )
-        warnings.warn(
-            FitFailedWarning(
-                f"{told}; the score of these is {error_score}. The most frequent "
-                f"error:\n{most}"
-            ),
-            stacklevel=4,
+        told = (
+            f"{told}; the score of these is {error_score}. The most frequent "
+            f"error:\n{most}"
         )
+        warn_user([FitFailedWarning(told)])
     failed = [one.score_error for one in every if one.score_error]
     if failed:
-        warnings.warn(
-            OPEWarning(
-                f"{len(failed)} of {len(every)} scores failed and are {error_score}. "
-                f"The most frequent error:\n{max(set(failed), key=failed.count)}",
-                len(failed),
-            ),
-            stacklevel=4,
+        told = (
+            f"{len(failed)} of {len(every)} scores failed and are {error_score}. "
+            f"The most frequent error:\n{max(set(failed), key=failed.count)}"
         )
+        warn_user([OPEWarning(told, len(failed))])

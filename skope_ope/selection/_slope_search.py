@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -15,22 +16,17 @@ from scipy.special import stdtrit
 from skope_ope._inside import fitted_part
 from skope_ope._progress import fit_progress
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
+from skope_ope._types import AnyEvaluator, ArrayLike
+from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import BiasWarning, OPEWarning
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.selection._candidates import is_adaptive, nan_reasons, refuse_others
 from skope_ope.selection._evaluator_scorer import EvaluatorScorer, common_horizon
 from skope_ope.selection._ope_search import BaseSearch
 from skope_ope.selection._policy_scorer import PolicyScorer
 from skope_ope.selection._scored_splits import param_columns, ranks
 from skope_ope.selection._shared_fits import fits_by_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Literal, Self
-
-    from skope_ope._types import AnyEvaluator, ArrayLike
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
 
 # -- lepski's principle over a path of estimates: SLOPE and SLOPE++ --------------------
 
@@ -303,15 +299,12 @@ class SlopeSearch(BaseSearch):
         growing = non_increasing(widths) > widths * (1 + 1e-9)
         if growing.any():
             where = candidates[int(np.flatnonzero(growing)[0])]
-            warnings.warn(
-                OPEWarning(
-                    f"{growing.sum()} of {len(widths)} candidates have a narrower "
-                    f"interval than a later one, the first of them {where}. They get "
-                    "the later one's width. Check that the bias grows along the path.",
-                    int(growing.sum()),
-                ),
-                stacklevel=4,
+            told = (
+                f"{growing.sum()} of {len(widths)} candidates have a narrower "
+                f"interval than a later one, the first of them {where}. They get "
+                "the later one's width. Check that the bias grows along the path."
             )
+            warn_user([OPEWarning(told, int(growing.sum()))])
         return np.arange(len(widths))
 
     def _keep_results(self, candidates, columns, seconds):

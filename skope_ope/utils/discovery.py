@@ -7,14 +7,11 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any
 
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.policies._base import BasePolicy
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["all_evaluators", "all_policies", "all_slate_policies"]
 

@@ -9,24 +9,20 @@ raises where the evaluator fails.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 from unittest import SkipTest
 
 from sklearn import config_context
 from sklearn.utils import get_tags
 
+from skope_ope._types import AnyEvaluator
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.utils import _cluster_checks as cluster
 from skope_ope.utils import _contract_checks as contract
 from skope_ope.utils import _law_checks as law
 from skope_ope.utils._adaptive_policy_checks import check_adaptive_policy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import AnyEvaluator
 
 __all__ = [
     "check_adaptive_policy",

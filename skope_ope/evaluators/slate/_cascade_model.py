@@ -15,12 +15,12 @@ import numpy as np
 
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.logs._slate_fields import EMPTY, column_weights
-from skope_ope.reward_models._additive_slate_model import (
+from skope_ope.reward_models._slate_reward_models import (
     ItemColumns,
+    expected_reward,
     fit_design,
     slate_design,
 )
-from skope_ope.reward_models._slate_reward_models import expected_reward
 
 
 class CascadeModel:

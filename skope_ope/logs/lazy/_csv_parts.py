@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from skope_ope.logs._csv_file import (
+from skope_ope.logs._text_files import (
     CsvFile,
     arrow_columns,
     bad_cell,

@@ -5,7 +5,7 @@
 import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._groups import Grouped
+from skope_ope.logs._coded_labels import Grouped
 from skope_ope.logs.sums._sampled_slates import columns_of_slates, most_slates
 
 MOST = 20_000  # rounds by lot

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from math import sqrt
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -14,15 +14,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, Interval
+from skope_ope._types import Array, Contexts
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import own
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import check_some_available, first_best, greedy
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skope_ope._types import Array, Contexts
-    from skope_ope.logs._bandit_logs import BanditLogs
 
 # Updates of an action between two inversions from scratch, which shed the rounding
 # errors of the rank-one updates.

@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from skope_ope._types import ArrayLike
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._coded_labels import encode_labels
+from skope_ope.logs._factorise import rows_of_codes
 from skope_ope.logs._frames import column_of, opened_frame
+from skope_ope.logs._known_rows import places_among
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels, check_row_labels
 from skope_ope.logs._slate_fields import EMPTY, column_weights
@@ -25,12 +29,6 @@ from skope_ope.policies.slate._slate_tables import (
     offered_slots,
     slates_with_proba,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from skope_ope._types import ArrayLike
 
 ALL_ROUNDS = object()  # the only label, where all rounds have the same slates
 
@@ -242,10 +240,8 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             return []
         rows = independent_rounds(logs)
         number, shown = self._number_of(logs)[rows], logs.slate[rows]
-        order = np.argsort(number, kind="stable")
-        ends = np.searchsorted(number[order], np.arange(len(lists)), side="right")
         told, counts, known = [], [], []
-        for one, part in enumerate(np.split(order, ends[:-1])):
+        for one, part in enumerate(rows_of_codes(number, len(lists))):
             if alike[one] and len(part):
                 told.append(None if labels[one] is ALL_ROUNDS else labels[one])
                 known.append(lists[one][0])
@@ -402,18 +398,14 @@ class LabelsOfRows:
     def __call__(self, logs):
         """Return the labels of the rounds of logs."""
         known, asked = self.row_id, logs.row_id
-        order = np.argsort(known.position, kind="stable")
-        sorted_rows = known.position[order]
-        place = np.searchsorted(sorted_rows, asked.position)
-        place = np.minimum(place, len(order) - 1)
-        here = known.origin == asked.origin
-        if not (here and (sorted_rows[place] == asked.position).all()):
+        place = places_among(asked.position, known.position)
+        if known.origin != asked.origin or (place < 0).any():
             raise ValueError(
                 "`by` is an array, which belongs to the rows it was made for, and "
                 "these are other rows. Carry the labels with "
                 "logs.with_columns(name=...) and pass the column's name."
             )
-        return self.labels[order[place]]
+        return self.labels[place]
 
 
 def round_labels(by, logs):

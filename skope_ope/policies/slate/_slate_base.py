@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator
+from skope_ope._types import Array, ArrayLike, RandomSeed
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import check_y
@@ -23,11 +24,6 @@ from skope_ope.policies.slate._slate_tables import (
     independent_moments,
     row_codes,
 )
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import Array, ArrayLike, RandomSeed
 
 # -- the distinct distributions by which a policy draws the slates of many rounds ------
 # A distribution is a table of what the policy knows of every candidate (a weight, say),
