@@ -15,6 +15,7 @@ from skope_ope.evaluators._policies_of_call import policies_by_name
 from skope_ope.evaluators.frames._frame_log import FIRST
 from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._labels import kind_of_labels
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import seeing_first
 from skope_ope.policies._action_probabilities import (
@@ -192,7 +193,10 @@ def is_of_logged_actions(policy, logs):
     """Whether a policy is an array, or column, for the logged actions alone."""
     table = logs.columns.get(policy) if _is_name(policy) else policy
     is_array = isinstance(table, (list, tuple)) or hasattr(table, "__array__")
-    return is_array and np.ndim(table) == 1
+    if not is_array or np.ndim(table) != 1:
+        return False
+    table = np.asarray(table)  # labels of actions tell the whole policy
+    return table.dtype.kind in "biuf" or kind_of_labels(table) == "numbers"
 
 
 def has_many_terms(evaluator):

@@ -246,7 +246,7 @@ def test_everything_that_stands_for_a_policy():
     table = evaluate(logged, logs, evaluators=["IPS", "SNIPS"])
     assert table["IPS"].value == pytest.approx(np.mean(logged / PROPENSITY * REWARD))
     with pytest.raises(ValueError, match="DoublyRobust needs the policy's prob"):
-        evaluate(logged, logs)
+        evaluate(logged, logs, evaluators="DoublyRobust")
 
 
 def test_other_logs_than_those_of_fit():
