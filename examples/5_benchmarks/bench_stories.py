@@ -69,7 +69,6 @@ PACKAGES = {
     "pandas": "frames and files",
     "pyarrow": "frames and files",
     "narwhals": "frames and files",
-    "orjson": "frames and files",
     "gzip": "frames and files",
     "csv": "frames and files",
     "json": "frames and files",

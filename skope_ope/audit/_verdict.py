@@ -4,15 +4,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skope_ope.audit._result import Audit
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._verdict import verdict_on
+from skope_ope.evaluators.core._verdict import Verdict, verdict_on
 from skope_ope.evaluators.core._verdict_thresholds import VerdictThresholds
-
-if TYPE_CHECKING:
-    from skope_ope.evaluators.core._verdict import Verdict
 
 
 def verdict(

@@ -4,10 +4,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from skope_ope._parallel import one_call
+from skope_ope._types import (
+    ArrayLike,
+    PolicyLike,
+    RandomSeed,
+    RewardModelLike,
+    SplitterLike,
+)
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._lazy_values import lazy_table
 from skope_ope.evaluators._passes import values_of
@@ -22,21 +29,9 @@ from skope_ope.evaluators._recommended import (
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import rows_of, warn_once
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import (
-        ArrayLike,
-        PolicyLike,
-        RandomSeed,
-        RewardModelLike,
-        SplitterLike,
-    )
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
 
 
 def evaluate(

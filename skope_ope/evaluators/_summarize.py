@@ -4,22 +4,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
+from skope_ope._types import ArrayLike, PolicyLike, RandomSeed, RewardModelLike
 from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._summed import refuse_walks, summed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import ArrayLike, PolicyLike, RandomSeed, RewardModelLike
-    from skope_ope.evaluators._value_summary import ValueSummary
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._folds import HashKFold
-    from skope_ope.logs._slate_logs import SlateLogs
-    from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.evaluators._value_summary import ValueSummary
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._folds import HashKFold
+from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 
 def summarize(

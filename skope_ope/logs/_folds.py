@@ -7,20 +7,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skope_ope._sklearn import Estimator, Interval
 from skope_ope._types import Array, ArrayLike
+from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import check_group
 from skope_ope.logs._known_rows import places_among, rows_among
 from skope_ope.logs._labels import PRIME, ROOT, label_hash
 from skope_ope.logs._row_container import RowContainer
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.logs._slate_logs import SlateLogs
 
 FULL, UNCOVERED = -1, -2  # folds of rows that were not in fit, and of uncovered rows
 

@@ -12,7 +12,7 @@ from skope_ope.logs._text_files import (
     utc_microseconds,
     whole_number,
 )
-from skope_ope.readers._jsonl_columns import JSON_OBJECTS, JsonPairs, load, plain_loader
+from skope_ope.readers._jsonl_columns import JSON_OBJECTS, JsonPairs, load, load_plain
 from skope_ope.readers._vw_features import LIFTED, KnownActions
 from skope_ope.readers._vw_text import (
     VW_ACTIONS,
@@ -45,8 +45,7 @@ class DSJsonParser:
     # `parse_dsjson`, which reads all of it.
 
     def __init__(self):
-        self._load = plain_loader()
-        self._actions = KnownActions(self._load, features_of_object)
+        self._actions = KnownActions(load_plain, features_of_object)
         self._ordinary = {}  # by the keys of events, in their order
 
     def __call__(self, line):
@@ -54,9 +53,9 @@ class DSJsonParser:
         try:
             try:
                 rest, actions, tags = self._actions.lift(line)
-                return self._parse(self._load(rest), actions, tags)
+                return self._parse(load_plain(rest), actions, tags)
             except DoubtError:
-                parsed = _parse_dsjson(self._load(line))
+                parsed = _parse_dsjson(load_plain(line))
                 if parsed and not TAGS.issuperset(map(type, parsed.tags or ())):
                     raise DoubtError from None  # written in another way than read
                 return parsed

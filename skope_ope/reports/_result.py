@@ -4,28 +4,25 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 from collections.abc import Mapping
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from skope_ope._harmless import harmless
 from skope_ope.audit import VerdictThresholds, verdict
+from skope_ope.audit._result import Audit
 from skope_ope.evaluators._row_names import told_row
+from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._html import DARK, LIGHT, Markup, bullets, element, pairs
 from skope_ope.logs._shown_numbers import level_text, wrapped
 from skope_ope.reports import _sections as sections
 from skope_ope.reports._recommendation import RewardUnits, recommendation_of
-
-if TYPE_CHECKING:
-    import pathlib
-
-    from skope_ope.audit._result import Audit
-    from skope_ope.evaluators._value_table import ValueTable
-    from skope_ope.selection._policy_comparison import PolicyComparison
+from skope_ope.selection._policy_comparison import PolicyComparison
 
 TOLD_NOTES = ("group_in_context",)  # an interval may be too narrow without
 

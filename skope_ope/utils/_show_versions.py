@@ -17,7 +17,6 @@ SHOWN_PACKAGES = (
     "joblib",
     "threadpoolctl",
     "narwhals",
-    "orjson",
     "pandas",
     "polars",
     "pyarrow",

@@ -14,7 +14,7 @@ from tests.packaging._tree import ROOT
 PROLOGUE = """
 import sys
 
-MISSING = {"matplotlib", "orjson", "pandas", "polars", "pyarrow", "skops", "IPython"}
+MISSING = {"matplotlib", "pandas", "polars", "pyarrow", "skops", "IPython"}
 
 class Hide:
     def find_spec(self, name, path=None, target=None):

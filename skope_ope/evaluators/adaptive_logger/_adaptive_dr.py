@@ -4,20 +4,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import Any
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
+from skope_ope._types import RewardModelLike
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
 from skope_ope.evaluators.adaptive_logger._earlier_models import earlier_source
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from skope_ope._types import RewardModelLike
 
 
 class AdaptiveDR(AdaptiveLoggerEvaluator):

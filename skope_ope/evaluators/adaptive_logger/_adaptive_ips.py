@@ -4,13 +4,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 
 class AdaptiveIPS(AdaptiveLoggerEvaluator):

@@ -6,29 +6,25 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Any, Literal, Self
 
 from sklearn.exceptions import NotFittedError
 
 from skope_ope._part_tasks import named
 from skope_ope._sklearn import Estimator, Interval, StrOptions
+from skope_ope._types import PolicyLike
 from skope_ope.evaluators.adaptive_logger._stream_parts import stream_parts
 from skope_ope.evaluators.adaptive_logger._stream_state import (
     ASYMPTOTIC,
     StreamState,
 )
 from skope_ope.evaluators.adaptive_logger._stream_terms import check_stream_logs
+from skope_ope.exceptions import OPEWarning
 from skope_ope.intervals._asymptotic_sequence import FROM_ROUND
-
-if TYPE_CHECKING:
-    from typing import Any, Literal, Self
-
-    from skope_ope._types import PolicyLike
-    from skope_ope.exceptions import OPEWarning
-    from skope_ope.intervals._confidence_interval import ConfidenceInterval
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs.lazy._lazy_logs import LazyLogs
-    from skope_ope.logs.lazy._partitions import Partition
+from skope_ope.intervals._confidence_interval import ConfidenceInterval
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._partitions import Partition
 
 
 class ConfidenceSequence(Estimator):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Self
 
 from sklearn import get_config
 from sklearn.utils import Tags
@@ -19,12 +19,14 @@ from skope_ope._sklearn import (
     Estimator,
     validate_parameter_constraints,
 )
+from skope_ope._types import ArrayLike, PolicyLike, RewardModelLike
 from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._model_of_fit import checked_model
 from skope_ope.evaluators.core._overlap import Overlap
+from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
@@ -40,12 +42,6 @@ from skope_ope.reward_models._sources import (
     is_source,
     reward_source,
 )
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from skope_ope._types import ArrayLike, PolicyLike, RewardModelLike
-    from skope_ope.evaluators.core._policy_value import PolicyValue
 
 
 @dataclass(slots=True)

@@ -5,15 +5,11 @@
 from __future__ import annotations
 
 import warnings as python_warnings
-from typing import TYPE_CHECKING
+from typing import Any
 
+from skope_ope._types import IntervalMethod
 from skope_ope.evaluators.core._intervals import interval_of, one_sided
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skope_ope._types import IntervalMethod
-    from skope_ope.intervals._confidence_interval import ConfidenceInterval
+from skope_ope.intervals._confidence_interval import ConfidenceInterval
 
 
 class IntervalsOfValue:

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from skope_ope._types import Array
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._drowned import beyond_floats, within_floats
@@ -27,24 +29,17 @@ from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
 from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
-from skope_ope.evaluators.core._verdict import verdict_on
+from skope_ope.evaluators.core._verdict import Verdict, verdict_on
 from skope_ope.evaluators.core._verdict_thresholds import VerdictThresholds
 from skope_ope.evaluators.core._warnings import (
     group_warnings,
     one_unit_warnings,
     outside_warnings,
 )
+from skope_ope.exceptions import OPEWarning
 from skope_ope.intervals._gamma import deviations_of, deviations_of_blocks
 from skope_ope.logs._html import card, doubts, interval_picture, main_number, pairs
 from skope_ope.logs._shown_numbers import called, counts, decimals, fixed, span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from skope_ope._types import Array
-    from skope_ope.evaluators.core._verdict import Verdict
-    from skope_ope.exceptions import OPEWarning
 
 
 class PolicyValue(

@@ -4,21 +4,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import total_ordering
-from typing import TYPE_CHECKING
+from typing import Any
 
 from skope_ope.evaluators.core._assumptions import NO_AUDIT, NO_POLICY, assumptions_of
 from skope_ope.evaluators.core._verdict_reasons import reasons_of
 from skope_ope.logs._html import bullets, card
 from skope_ope.logs._shown_numbers import wrapped
-from skope_ope.logs.checks._finding import SEVERITIES, finding_html, finding_record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._finding import (
+    SEVERITIES,
+    Finding,
+    finding_html,
+    finding_record,
+)
 
 ANSWERS = ("not supported", "caution", "trustworthy")  # the worst first
 BY_SEVERITY = dict(zip(SEVERITIES, ANSWERS, strict=True))

@@ -5,17 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from skope_ope._sklearn import validate_params
+from skope_ope._types import ArrayLike
 from skope_ope.evaluators.core._stratum_sums import indicators
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skope_ope._types import ArrayLike
 
 FLOOR = 1e-12  # of the largest divergence
 

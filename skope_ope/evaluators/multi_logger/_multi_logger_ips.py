@@ -4,16 +4,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any, Literal
 
+from skope_ope._types import ArrayLike
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, Literal
-
-    from skope_ope._types import ArrayLike
 
 
 class MultiLoggerIPS(MultiLoggerEvaluator):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -19,6 +18,7 @@ from skope_ope._sklearn import (
     fit_context,
     validate_params,
 )
+from skope_ope._types import Array, RandomSeed
 from skope_ope.evaluators.scavenging._bootstrap import (
     bootstrap,
     draw_pages,
@@ -30,9 +30,6 @@ from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
-
-if TYPE_CHECKING:
-    from skope_ope._types import Array, RandomSeed
 
 
 @validate_params(

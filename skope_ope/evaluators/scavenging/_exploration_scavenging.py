@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -54,9 +54,6 @@ from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
-
-if TYPE_CHECKING:
-    from typing import Any, Literal, Self
 
 UNTESTED = OPEWarning(
     "merged sums do not show whether the context predicts the logged arms. If it "

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -31,9 +31,6 @@ from skope_ope.exceptions import ExplorationWarning, LowOverlapWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_rows import rows_among
 from skope_ope.logs._validation import as_numbers
-
-if TYPE_CHECKING:
-    from typing import Any, Self
 
 N_BOOTSTRAP = 200  # where the attention is estimated
 

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skope_ope._types import ArrayLike, RandomSeed
 from skope_ope.evaluators.core._warnings import unformed_warning
+from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 from skope_ope.evaluators.scavenging._page_evaluator import (
     PageEvaluator,
     PageFormula,
@@ -17,10 +18,6 @@ from skope_ope.evaluators.scavenging._page_evaluator import (
 )
 from skope_ope.evaluators.scavenging._predictability import item_predictability
 from skope_ope.exceptions import SupportWarning
-
-if TYPE_CHECKING:
-    from skope_ope._types import ArrayLike, RandomSeed
-    from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 
 
 class PositionScavenging(PageEvaluator):

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator, StrOptions, fit_context
+from skope_ope._types import Array
 from skope_ope.evaluators.scavenging._pages import (
     item_codes,
     item_labels,
@@ -22,11 +23,6 @@ from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import check_y, label_codes
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._learned_rounds import remember_rows
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import Array
 
 
 class ReorderingPolicy(TellsOfFit, Estimator):

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from skope_ope._types import ArrayLike, RandomSeed
+from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 from skope_ope.evaluators.scavenging._page_evaluator import (
     PageEvaluator,
     PageFormula,
@@ -15,10 +15,6 @@ from skope_ope.evaluators.scavenging._page_evaluator import (
 )
 from skope_ope.evaluators.scavenging._pages import item_labels, slate_items
 from skope_ope.exceptions import SupportWarning
-
-if TYPE_CHECKING:
-    from skope_ope._types import ArrayLike, RandomSeed
-    from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 
 
 class ReorderingScavenging(PageEvaluator):

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skope_ope._progress import untold
+from skope_ope._types import RewardModelLike
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._drowned import beyond_floats
@@ -51,16 +52,11 @@ from skope_ope.evaluators.sequential._warnings import (
     single_trajectory_warning,
     unformed_warning,
 )
+from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._known_range import known_range
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._own_draws import repeated_draws_warnings
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from skope_ope._types import RewardModelLike
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 JUST_PI = Extract(lambda rounds: (rounds.pi,))
 _PI_V_Q = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._warnings import (
@@ -33,11 +34,6 @@ from skope_ope.evaluators.sequential._warnings import (
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.reward_models._cross_fit import MeanReward
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 
 
 class DRns(SequentialEvaluator):

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._types import RandomSeed
 from skope_ope.evaluators.core._mean_weight_findings import mean_weight_findings
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._warnings import (
@@ -18,11 +19,6 @@ from skope_ope.evaluators.core._warnings import (
 from skope_ope.evaluators.sequential._replay import AcceptedMean
 from skope_ope.evaluators.sequential._rules import ConstantRule
 from skope_ope.evaluators.sequential._warnings import NEGLIGIBLE, bias_mass_warnings
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import RandomSeed
 
 
 class RejectionSampling(AcceptedMean):

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from skope_ope._parallel import run_tasks
 from skope_ope._part_tasks import merge_parts
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, validate_params
+from skope_ope._types import AnyEvaluator, PolicyLike, RandomSeed
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.sequential._base import SequentialEvaluator, parts_of
 from skope_ope.evaluators.sequential._rows_of_log import RowsOfLog
@@ -35,11 +36,6 @@ from skope_ope.logs.lazy._lazy_rows import kept_sizes
 from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh_copy, seeds_of_start
 from skope_ope.policies._own_draws import repeated_draws_warnings
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import AnyEvaluator, PolicyLike, RandomSeed
 
 
 class RepeatedRuns:

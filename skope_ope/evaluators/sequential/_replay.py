@@ -5,18 +5,15 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skope_ope._sklearn import Interval
+from skope_ope._types import RandomSeed
 from skope_ope.evaluators.core._warnings import uneven_action_warnings
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._result import check_unit_interval
 from skope_ope.evaluators.sequential._rules import UniformRule, n_offered
-
-if TYPE_CHECKING:
-    from skope_ope._types import RandomSeed
 
 UNIFORM_TOLERANCE = 1e-6
 

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from skope_ope._sklearn import HasMethods
+from skope_ope._types import SplitterLike
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
@@ -19,11 +20,6 @@ from skope_ope.evaluators.slate._cascade_model import CascadeModel, rounds_of
 from skope_ope.evaluators.slate._slot_rewards import prefix_weights
 from skope_ope.evaluators.slate._support import never_shown
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skope_ope._types import SplitterLike
 
 
 class CascadeDR(SlateEvaluator):

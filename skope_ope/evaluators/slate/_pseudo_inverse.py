@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import cached_property, partial
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from skope_ope.evaluators.slate._pseudo_inverse_weights import (
 )
 from skope_ope.evaluators.slate._support import form_of, knows_all
 from skope_ope.exceptions import PropensityWarning, SupportWarning
-
-if TYPE_CHECKING:
-    from typing import Literal
 
 OUTSIDE = 1e-6  # residual of a target outside of the range
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from itertools import product
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
+from skope_ope._types import RandomSeed, SplitterLike
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._tables import chunks
@@ -25,11 +26,6 @@ from skope_ope.reward_models._slate_reward_models import (
     given_slate_source,
     slate_reward_source,
 )
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import RandomSeed, SplitterLike
 
 MAX_SLATES = 20_000  # over which a policy's value is summed
 

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._types import SplitterLike
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
@@ -31,11 +32,6 @@ from skope_ope.reward_models._slate_reward_models import (
     given_slate_source,
     slate_reward_source,
 )
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from skope_ope._types import SplitterLike
 
 
 class SlateDoublyRobust(SlateEvaluator):

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Literal
 
+from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
@@ -17,11 +18,6 @@ from skope_ope.evaluators.static._base import WEIGHT, StaticEvaluator
 from skope_ope.evaluators.static._direct_simulation import simulate
 from skope_ope.exceptions import ModelErrorWarning, SingleTrajectoryWarning
 from skope_ope.policies._adaptive import AdaptivePolicy
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import RewardModelLike, SplitterLike
 
 
 class DirectMethod(StaticEvaluator):

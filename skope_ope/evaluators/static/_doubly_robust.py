@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean, second_mean
 from skope_ope.evaluators.core._jobs import rerun
@@ -17,11 +18,6 @@ from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import WEIGHT, StaticEvaluator
 from skope_ope.exceptions import ModelErrorWarning
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import RewardModelLike, SplitterLike
 
 REMOVED_Z = 4  # what was taken from the correction, in standard errors
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from skope_ope.evaluators.core._weight_bound import stated_weight
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
-
-if TYPE_CHECKING:
-    from typing import Literal
 
 
 class IPS(StaticEvaluator):

@@ -4,18 +4,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 from skope_ope.reward_models._sources import reward_source
-
-if TYPE_CHECKING:
-    from skope_ope._types import RewardModelLike, SplitterLike
 
 
 class MRDR(DoublyRobustBase):

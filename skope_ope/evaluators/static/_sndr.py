@@ -4,15 +4,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Literal
 
+from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import RewardModelLike, SplitterLike
 
 
 class SNDR(DoublyRobustBase):

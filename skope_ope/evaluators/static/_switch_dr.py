@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._weights import switch
 from skope_ope.evaluators.static._auto import (
     AUTO,
@@ -16,11 +17,6 @@ from skope_ope.evaluators.static._auto import (
     threshold_grid,
 )
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from skope_ope._types import RewardModelLike, SplitterLike
 
 
 class SwitchDR(DoublyRobustBase):

@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import numpy as np
 
+from skope_ope._types import ArrayLike, SlatePolicyLike
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import encode_labels
 from skope_ope.logs._columns_of_labels import columns_by_name
@@ -26,12 +27,6 @@ from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._log_files import find_files
 from skope_ope.logs.lazy._parquet_parts import scan_parquet
 from skope_ope.logs.lazy._part_columns import LABELS, Reading, as_tuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Literal
-
-    from skope_ope._types import ArrayLike, SlatePolicyLike
 
 
 def scan_logs(
