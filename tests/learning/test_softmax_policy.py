@@ -240,9 +240,7 @@ def test_unit_and_start_of_the_rewards_do_not_matter():
         learner = SoftmaxPolicy(objective=objective)
         here = learner.fit(TRAIN).predict_proba(TEST.context)
         assert_allclose(learner.fit(far).predict_proba(TEST.context), here, atol=1e-5)
-
-
-def test_a_round_of_weight_two_is_the_round_twice():
+    # a round of weight two is the round twice
     weight = 1.0 + np.arange(200) % 2
     twice = TRAIN[np.repeat(np.arange(200), weight.astype(int))]
     policy = SoftmaxPolicy(
@@ -323,9 +321,7 @@ def test_a_search_over_alpha():
 def test_an_ascent_that_is_stopped_says_so():
     with pytest.warns(ConvergenceWarning, match="stopped after max_iter=2 steps"):
         SoftmaxPolicy(max_iter=2).fit(TRAIN)
-
-
-def test_no_evidence_and_a_single_action():
+    # no evidence and a single action
     with pytest.raises(ValueError, match="cannot tell actions apart"):
         SoftmaxPolicy().fit(TRAIN.replace(reward=np.ones(200)))
     given = np.zeros((3, 1)), ["b"] * 3, [1.0, 1, 1], 0.9

@@ -144,8 +144,7 @@ def test_foreign_policies_are_renormalised_over_what_is_offered():
     with pytest.raises(ValueError, match="none of the policy's actions is offered"):
         action_probabilities(policy, logs_of(available=offered))
 
-
-def test_policies_written_by_hand_need_no_fit():
+    # policies written by hand need no fit
     class WithFit(Handmade):
         def fit(self, X, y=None):
             return self
@@ -221,6 +220,26 @@ def test_a_column_stands_for_a_policy():
     message = r"'mu' is not a column .* \['pi'\].* an object such as UniformPolicy\(\)"
     with pytest.raises(ValueError, match=message):
         action_probabilities("mu", logs)
+    # dates are labels and decimals are probabilities
+    days = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]")
+    logs = BanditLogs(np.zeros((2, 1)), days, [1.0, 0.0], [0.5, 0.5])
+    assert_array_equal(action_probabilities(days[::-1], logs), [[0, 1], [1, 0]])
+    assert IPS().fit(logs).score([Decimal("0.5"), Decimal("0.25")]) == 0.5
+    # labels that are refused
+    logs, labels = logs_of("abc"), np.full(60, "a", dtype="<U5")
+    labels[7:9] = "B"
+    message = r"policy names 'B' at row 7 \(2 such.*Did you mean 'b'\?.*actions=\["
+    with pytest.raises(ValueError, match=message):
+        action_probabilities(labels, logs)
+    with pytest.raises(ValueError, match=r"shape \(7,\), but the logs have 60 rounds"):
+        action_probabilities(labels[:7], logs)
+    offered = np.array([[True, True], [False, True]])
+    logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0], available=offered)
+    assert_array_equal(action_probabilities(["a", "b"], logs), [[1, 0], [0, 1]])
+    with pytest.raises(ValueError, match="policy takes 'a' at row 1, where it is not"):
+        action_probabilities(["b", "a"], logs)
+    with pytest.raises(ValueError, match="where it is not available"):
+        action_probabilities(np.full((60, 4), 0.25), offering_logs())
 
 
 THIRDS = np.full((60, 3), 1 / 3)
@@ -258,30 +277,6 @@ def test_labels_stand_for_the_policy_that_takes_them(kind):
     assert IPS().fit(logs).score(given) == IPS().fit(logs).score(proba)
     carried = logs.with_columns(new=labels)[[4, 7]]
     assert_array_equal(action_probabilities("new", carried), proba[[4, 7]])
-
-
-def test_dates_are_labels_and_decimals_are_probabilities():
-    days = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]")
-    logs = BanditLogs(np.zeros((2, 1)), days, [1.0, 0.0], [0.5, 0.5])
-    assert_array_equal(action_probabilities(days[::-1], logs), [[0, 1], [1, 0]])
-    assert IPS().fit(logs).score([Decimal("0.5"), Decimal("0.25")]) == 0.5
-
-
-def test_labels_that_are_refused():
-    logs, labels = logs_of("abc"), np.full(60, "a", dtype="<U5")
-    labels[7:9] = "B"
-    message = r"policy names 'B' at row 7 \(2 such.*Did you mean 'b'\?.*actions=\["
-    with pytest.raises(ValueError, match=message):
-        action_probabilities(labels, logs)
-    with pytest.raises(ValueError, match=r"shape \(7,\), but the logs have 60 rounds"):
-        action_probabilities(labels[:7], logs)
-    offered = np.array([[True, True], [False, True]])
-    logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0], available=offered)
-    assert_array_equal(action_probabilities(["a", "b"], logs), [[1, 0], [0, 1]])
-    with pytest.raises(ValueError, match="policy takes 'a' at row 1, where it is not"):
-        action_probabilities(["b", "a"], logs)
-    with pytest.raises(ValueError, match="where it is not available"):
-        action_probabilities(np.full((60, 4), 0.25), offering_logs())
 
 
 class WithTable:

@@ -158,9 +158,7 @@ def test_parameters_may_name_labels():
     policy.fit(LOGS["texts"])
     assert (policy.predict(LOGS["texts"]) == "ann").all()
     assert policy.classifier_.classes_.tolist() == ["ann", "bob", "cy"]
-
-
-def test_errors_of_labels_and_columns():
+    # errors of labels and columns
     with pytest.raises(ValueError, match="Negative values in data"):
         ClassifierPolicy(MultinomialNB()).fit(LOGS["texts"])
     policy = ClassifierPolicy(TooManyColumns(), temperature=1.0).fit(LOGS["texts"])

@@ -211,10 +211,11 @@ def test_labels_that_are_not_offered():
     late = BanditLogs(*given, actions=["a", "b"], available=offered)
     with pytest.raises(ValueError, match="0 to every offered action at row 0"):
         action_probabilities(rule, late)
-
-
-def test_the_row_of_a_wrong_label_is_that_of_the_logs():
-    """Also where evaluators ask for some rounds at a time."""
+    # zeros and ones where actions are other numbers
+    logs = BanditLogs(X, [1, 2, 3], [1, 1, 1])
+    with pytest.raises(ValueError, match=r"names 0 at row 0 .*label per row.* 3 col"):
+        action_probabilities(FunctionPolicy(lambda X: (X[:, 0] > 0.5) * 1), logs)
+    # also where evaluators ask for some rounds at a time
     context = np.arange(100_000.0)[:, None]
     logs = BanditLogs(context, [*"ab"] * 50_000, context[:, 0], np.full(100_000, 0.5))
     rule = FunctionPolicy(lambda X: np.where(X[:, 0] == 99_998, "B", "a"))
@@ -237,12 +238,6 @@ def test_the_row_of_a_wrong_label_is_that_of_the_logs():
 def test_vectors_that_are_no_labels_show_the_two_ways(func, message):
     with pytest.raises(ValueError, match=message):
         action_probabilities(FunctionPolicy(func), LOGS)
-
-
-def test_zeros_and_ones_where_actions_are_other_numbers():
-    logs = BanditLogs(X, [1, 2, 3], [1, 1, 1])
-    with pytest.raises(ValueError, match=r"names 0 at row 0 .*label per row.* 3 col"):
-        action_probabilities(FunctionPolicy(lambda X: (X[:, 0] > 0.5) * 1), logs)
 
 
 def test_labels_come_with_fit_and_a_pickle_with_its_function():
@@ -381,10 +376,7 @@ def test_attributes_and_several_columns_are_told():
 
     arrays = BanditLogs(np.zeros((2, 2)), ["a", "b"], np.ones(2), 0.5)  # have no names
     assert notes_of(misspelt, arrays) == ("KeyError", [])
-
-
-@pytest.mark.frames
-def test_many_columns_are_counted():
+    # many columns are counted
     pandas = pytest.importorskip("pandas")
     wide = pandas.DataFrame(np.zeros((2, 50)), columns=[f"c{j}" for j in range(50)])
     logs = BanditLogs(wide, ["a", "b"], np.ones(2), 0.5)

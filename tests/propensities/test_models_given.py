@@ -227,9 +227,7 @@ def test_a_prediction_per_row():
             ValueError, match=r"Given predicts an array of shape .* 4 r"
         ):
             predictions(Given(np.zeros(shape)))
-
-
-def test_a_probability_per_class():
+    # a probability per class
     proba = np.arange(8.0).reshape(4, 2) / 8
     for shape in ((4, 2), (4, 1, 2), (4, 2, 1)):
         found = predictions(GivenClassifier(proba.reshape(shape)))
@@ -237,11 +235,8 @@ def test_a_probability_per_class():
     for shape in ((4, 3), (4,), (3, 2), (2, 2, 2)):
         with pytest.raises(ValueError, match="its classes_ and its columns must agree"):
             predictions(GivenClassifier(np.zeros(shape)))
-
-
-def test_columns_of_a_frame_are_matched_by_name():
+    # columns of a frame are matched by name
     pandas = pytest.importorskip("pandas")
-    proba = np.arange(8.0).reshape(4, 2) / 8
     given = pandas.DataFrame(proba[:, ::-1], columns=[1, 0])
     assert_array_equal(predictions(GivenClassifier(given)), proba[:, 1])
     given.columns = ["a", "b"]

@@ -104,6 +104,13 @@ def test_rounds_are_recognised_and_others_get_the_classifier_of_all():
     assert_allclose(step.transform(copied).propensity, expected[::2])
     assert_allclose(step.transform(logs_of()).propensity, expected)  # built anew
     assert_allclose(logged(step.classifier_.predict_proba(X)), full)
+    # the floor is counted
+    plain = estimates(logs)
+    with pytest.warns(PropensityWarning, match=r"lie below floor=0\.3") as record:
+        step = PropensityEstimator(floor=0.3).fit(logs)
+    assert step.n_floored_ == record[0].message.value == (plain < 0.3).sum()
+    assert_allclose(step.transform(logs).propensity, np.maximum(plain, 0.3))
+    assert PropensityEstimator().fit(logs).n_floored_ == 0
 
 
 def test_groups_stay_together():
@@ -139,16 +146,6 @@ def test_calibration_repairs_overconfident_probabilities():
     assert calibrated < raw / 2
 
 
-def test_the_floor_is_counted():
-    logs = logs_of()
-    plain = estimates(logs)
-    with pytest.warns(PropensityWarning, match=r"lie below floor=0\.3") as record:
-        step = PropensityEstimator(floor=0.3).fit(logs)
-    assert step.n_floored_ == record[0].message.value == (plain < 0.3).sum()
-    assert_allclose(step.transform(logs).propensity, np.maximum(plain, 0.3))
-    assert PropensityEstimator().fit(logs).n_floored_ == 0
-
-
 def test_offered_actions_share_the_probability():
     available = RNG.random_sample((N, 3)) < 0.6
     available[np.arange(N), CODE] = True
@@ -170,10 +167,7 @@ def test_weights_of_the_logs_enter():
     pipeline = make_pipeline(StandardScaler(), GaussianNB())
     weighted = estimates(logs_of(sample_weight=weight), classifier=pipeline)
     assert np.abs(weighted - estimates(classifier=pipeline)).max() > 1e-3
-
-
-def test_a_classifier_without_weights_warns():
-    weight = 1.0 + np.arange(N) % 3
+    # a classifier without weights warns
     classifier = KNeighborsClassifier(50)
     message = "KNeighborsClassifier takes no sample_w"
     with pytest.warns(PropensityWarning, match=message):
@@ -196,9 +190,7 @@ def test_a_deterministic_logger_is_refused():
             PropensityEstimator(classifier).fit(logs)
     # where there is one action it is certain
     assert_array_equal(estimates(logs_of(action=never)), 1)
-
-
-def test_an_action_that_a_fold_never_saw_gets_the_floor():
+    # an action that a fold never saw gets the floor
     action = ACTION.copy()
     action[7] = "z"
     with pytest.warns(PropensityWarning, match="1 estimated propensities lie below"):

@@ -6,8 +6,8 @@ import gzip
 import json
 import re
 
-import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from skope_ope.__main__ import main
 
@@ -239,7 +239,7 @@ def test_rounded_probabilities_of_all_actions(tmp_path, audited, format):
         frame.to_parquet(path)
     found = audited(path, *ITEM, "--logging-proba", "p1,p2", *BARE)
     actions = found["facts"]["actions"]
-    np.testing.assert_allclose(actions["mean propensity"], [1 / 3, 0.5])
+    assert_allclose(actions["mean propensity"], [1 / 3, 0.5])
     assert "rounded to 2 digits, so 1 of 2 rows" in json.dumps(found)
 
 

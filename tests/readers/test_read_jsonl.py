@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import scan_logs
 from skope_ope.exceptions import LogsWarning
@@ -257,7 +257,7 @@ def test_rounded_rows_are_divided_by_their_sums(tmp_path, digits):
     assert told[0].message.value == off.sum()
     assert Path(told[0].filename) == Path(__file__)
     assert_array_equal(found[~off], proba[~off])
-    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+    assert_allclose(found.sum(axis=1), 1, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import PseudoInverse, SlateIPS, SlateLogs, UniformSlatePolicy
 from skope_ope.readers import read_open_bandit
@@ -294,7 +294,7 @@ def test_real_logs(data_dir):
     assert time.process_time() - start < 2.0  # 0.15 s; a loaded machine may be slow
     assert (len(logs), logs.n_actions, logs.context.shape[1]) == (10_000, 34, 62)
     assert logs.reward.sum() == 46
-    np.testing.assert_allclose(logs.propensity, 1 / 34, rtol=1e-15)
+    assert_allclose(logs.propensity, 1 / 34, rtol=1e-15)
     assert_array_equal(logs.actions, np.arange(34))
     assert_array_equal(logs.context[:, :3].sum(axis=0), [3284, 3388, 3328])
     # three, five, nine and eight categories, one each per row

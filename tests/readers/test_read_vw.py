@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.feature_extraction import FeatureHasher
 
 from skope_ope.exceptions import LogsWarning
@@ -387,7 +387,7 @@ def test_real_dsjson(read_real, name):
     assert str(logs.timestamp[0]) == "2021-02-04T16:31:29.246000"
     assert (np.diff(logs.timestamp) >= np.timedelta64(0)).all()
     # epsilon-greedy 0.2 over four actions, ranked by `a` in every event
-    np.testing.assert_allclose(
+    assert_allclose(
         np.sort(logs.logging_proba, axis=1), [[0.05, 0.05, 0.05, 0.85]] * len(logs)
     )
     tagged, _ = read_real(name, action_labels="tag")

@@ -4,6 +4,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from skope_ope import BanditLogs, SlateLogs, audit
@@ -41,8 +42,8 @@ def test_facts_by_hand():
     table = facts["actions"]
     assert table["action"] == ["a", "b", "c"]
     assert table["rounds"] == [1, 3, 0]
-    np.testing.assert_allclose(table["mean reward"], [0, 2 / 3, np.nan])
-    np.testing.assert_allclose(table["mean propensity"], [0.25, 0.6, np.nan])
+    assert_allclose(table["mean reward"], [0, 2 / 3, np.nan])
+    assert_allclose(table["mean propensity"], [0.25, 0.6, np.nan])
     assert facts["loggers"]["logger"] == ["y", "x"]
     assert facts["loggers"]["rounds"] == [3, 1]
     told = [facts[f"reward, {name}"] for name in ("lowest", "highest", "mean")]

@@ -148,7 +148,7 @@ def test_a_held_out_probability_is_one_of_the_other_half():
         (np.array([0, 0, 1, 1, 1, 0, 0, 1]), [0.25, 0.5, 0.5, 0.5, 0, 0.5, 0.25, 0.5]),
     ):
         found = held_out_proba(logs, np.arange(8), crosswise(half))
-        np.testing.assert_allclose(found, expected)
+        assert_allclose(found, expected)
 
 
 def test_probabilities_sum_to_one_over_what_is_offered():
@@ -208,7 +208,7 @@ def test_the_means_by_hand():
     inverse = InversePropensities(logs, np.arange(8))
     assert inverse.half_step == 0.005
     inverse.half_step = 0  # as if they had more digits
-    np.testing.assert_allclose(inverse.by_action(), [1.125, 1.0417, 1.0417], atol=5e-4)
+    assert_allclose(inverse.by_action(), [1.125, 1.0417, 1.0417], atol=5e-4)
     one = inverse.too_small_for(0)
     values = np.where(log.action == 0, 1 / log.propensity, 0)
     error = values.std(ddof=1) / np.sqrt(8)

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skope_ope import (
-    BanditLogs,
-    SlateLogs,
-    UniformPolicy,
-    evaluate,
-    scan_logs,
-)
+from skope_ope import BanditLogs, SlateLogs, UniformPolicy, evaluate, scan_logs
 from skope_ope.logs.lazy import _csv_parts, _parquet_parts, _partitions
 from skope_ope.logs.lazy._partitions import read_partitions
 from tests.logs import _worlds
