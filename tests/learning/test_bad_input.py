@@ -166,7 +166,7 @@ def test_wrong_things_inside(policy, error, match):
         policy.fit(LOGS)
 
 
-def test_rounds_without_weight():
+def test_weights_rewards_and_models_that_are_refused():
     logs = LOGS.replace(sample_weight=np.r_[np.zeros(6), np.ones(6)])[:6]
     for policy in (*POLICIES, SoftmaxPolicy()):
         with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
@@ -182,10 +182,8 @@ def test_rounds_without_weight():
     for policy in POLICIES[:2]:
         policy = clone(policy).set_params(classifier=LinearSVC(), temperature=1.0)
         match = r"needs predict_proba.* Use temperature=None"
-        with pytest.raises(ValueError, match=match):
-            policy.fit(LOGS).predict_proba(
-                X
-            )  # or in fit, where it compares what it does
+        with pytest.raises(ValueError, match=match):  # in fit, if it compares policies
+            policy.fit(LOGS).predict_proba(X)
     # a learned policy is no reward model
     for learn in (
         lambda: DoublyRobust().fit(LOGS, IPSPolicy().fit(LOGS)),

@@ -261,11 +261,7 @@ def test_bad_input():
         ([foreign], TypeError, probabilities),
         ([logs([[0, 1]], item_features=None)], ValueError, "features of candidates"),
         ([logs([[0, 1], [2, 2]])], ValueError, r"slate \[2, 2\] at row 1"),
-        (
-            [good, logs([[0, 1]], 4)],
-            ValueError,
-            r"same numbers .* \(2, 4\) after \(2, 3",
-        ),
+        ([good, logs([[0, 1]], 4)], ValueError, r"same numbers .*2, 4\) after \(2, 3"),
     ):
         with pytest.raises(error, match=message):
             imputed(*batches)

@@ -44,6 +44,7 @@ def examples(policy, logs, monkeypatch):
 
 
 OFFERED = np.array([[1, 1, 0], [0, 1, 1], [0, 1, 1]], dtype=bool)
+SOME_OFFERED = {"available": OFFERED, "sample_weight": [1.0, 0.5, 1.5]}
 
 
 @pytest.mark.parametrize(
@@ -54,11 +55,7 @@ OFFERED = np.array([[1, 1, 0], [0, 1, 1], [0, 1, 1]], dtype=bool)
         (None, {}, [(0, "a", 4), (1, "a", 8), (1, "c", 8)]),
         # lam = 4: 4 w / (w^2 + 4), for w = 2 and 4
         (4, {}, [(0, "a", 2), (1, "a", 1.6), (1, "c", 1.6)]),
-        (
-            None,
-            {"available": OFFERED, "sample_weight": [1.0, 0.5, 1.5]},
-            [(0, "a", 4), (1, "c", 4)],
-        ),
+        (None, SOME_OFFERED, [(0, "a", 4), (1, "c", 4)]),
     ],
 )
 def test_examples_by_hand(shrinkage, fields, expected, monkeypatch):
@@ -113,7 +110,7 @@ def test_a_perfect_classifier_gives_the_best_policy(global_random_seed, offers):
             assert_array_equal(proba.argmax(axis=1), best)
 
 
-def test_the_only_logged_action_is_taken():
+def test_actions_logged_alone_or_never():
     given = np.zeros((3, 1)), ["b"] * 3, [1.0, 2, 3]
     for policy in (IPSPolicy(epsilon=0.2), DRPolicy(epsilon=0.2, temperature=1.0)):
         policy.fit(BanditLogs(*given, 1.0))
@@ -311,10 +308,8 @@ def test_the_default_model_suits_the_rewards_and_the_classifier():
     binary = make_bandit_logs(300, random_state=0)
     scaled = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     policy = DRPolicy(temperature=1.0, n_steps=1)
-    for logs, model in (
-        (binary, scaled),
-        (LOGS, make_pipeline(StandardScaler(), Ridge())),
-    ):
+    ridge = make_pipeline(StandardScaler(), Ridge())
+    for logs, model in ((binary, scaled), (LOGS, ridge)):
         expected = clone(policy).set_params(reward_model=model).fit(logs)
         found = policy.fit(logs).predict_proba(logs.context)
         assert_allclose(found, expected.predict_proba(logs.context), rtol=1e-9)

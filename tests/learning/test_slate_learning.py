@@ -112,7 +112,7 @@ def test_streaming_and_batch_learn_the_same():
     assert_allclose(one, many, rtol=0, atol=1e-12)
 
 
-def test_loggers_of_other_distributions():
+def test_rankers_of_given_values():
     """What a weighted logger tells has the same mean."""
     logs, ranker = given_values(np.array([[0.3, 0.1, 0.6], [0.2, 0.9, 0.1]]))
     logger = PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2)
@@ -296,7 +296,7 @@ def test_a_logger_that_repeats_lets_the_ranker_repeat(global_random_seed):
     assert not by_heart().fit(rankings).repeats_
 
 
-def test_candidates_that_a_slot_never_showed_do_not_compete():
+def test_what_was_never_shown_does_not_compete():
     """A line through the candidates' numbers believes in the one never shown."""
     phi = np.array([[-2.0, -1.0, -9.0]])
     slates = [[0], [1]]

@@ -128,7 +128,7 @@ def test_only_offered_actions_get_probability():
     assert_array_equal(proba, np.eye(4)[best])
 
 
-def test_foreign_policies_are_renormalised_over_what_is_offered():
+def test_policies_written_by_hand():
     rows = ACTION != "c"
     offered = np.ones((rows.sum(), 2), dtype=bool)
     offered[::2] = logs_of("ab", rows).action_index[::2, None] == [0, 1]
@@ -213,7 +213,7 @@ def test_columns_of_frames_are_matched_by_label(library):
         action_probabilities(other, logs_of())
 
 
-def test_a_column_stands_for_a_policy():
+def test_columns_and_labels_stand_for_a_policy():
     proba = np.eye(3)[np.arange(60) % 3]
     logs = logs_of().with_columns(pi=proba)[[5, 1]]
     assert_array_equal(action_probabilities("pi", logs), proba[[5, 1]])
@@ -363,6 +363,7 @@ class Narrow(Handmade):
         return np.ones((len(X), 1))
 
 
+UNFITTED = make_pipeline(ClassifierPolicy())
 SEARCH = GridSearchCV(ClassifierPolicy(), {}, refit=False, cv=2).fit(X, ACTION)
 
 
@@ -372,12 +373,7 @@ SEARCH = GridSearchCV(ClassifierPolicy(), {}, refit=False, cv=2).fit(X, ACTION)
         (0.5, logs_of(), TypeError, "got float"),
         (LEARNED, X, TypeError, "logs must be BanditLogs, got ndarray"),
         (Narrow(), offering_logs(), ValueError, r"Narrow gave .* \(60, 1\), expected"),
-        (
-            make_pipeline(ClassifierPolicy()),
-            logs_of(),
-            NotFittedError,
-            "not fitted yet",
-        ),
+        (UNFITTED, logs_of(), NotFittedError, "not fitted yet"),
         (SEARCH, logs_of(), NotFittedError, "not fitted yet"),
     ],
     ids=lambda value: type(value).__name__,

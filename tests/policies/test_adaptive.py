@@ -81,7 +81,7 @@ def test_the_engine_lives_the_life_of_single_rows(
 
 
 @every_policy
-def test_the_policy_that_is_evaluated_stays_as_it_is(policy):
+def test_fits_updates_and_frozen_policies(policy):
     logs = make_logs(60)
     before = repr(policy.get_params())
     replayed(policy, logs)

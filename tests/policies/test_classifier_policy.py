@@ -62,7 +62,7 @@ class Rigged(OnlyPredicts):
 # -- acting ----------------------------------------------------------------------
 
 
-def test_greedy_is_the_prediction_of_the_classifier():
+def test_greedy_epsilon_and_temperature():
     for classifier in (LogisticRegression(), KNeighborsClassifier(), LinearSVC()):
         policy = ClassifierPolicy(classifier).fit(X, ACTION)
         predicted = clone(classifier).fit(X, ACTION).predict(X)
@@ -86,7 +86,7 @@ def test_greedy_is_the_prediction_of_the_classifier():
         assert_allclose(policy.predict_proba(X), 0.7 * expected + 0.1)
 
 
-def test_temperature_between_its_limits():
+def test_temperatures_ties_and_offers():
     proba = np.array([[0.5, 0.3, 0.2], [0.0, 1.0, 0.0], [0.4, 0.2, 0.4]])
     for temperature, expected in (
         (1e-310, [[1, 0, 0], [0, 1, 0], [0.5, 0, 0.5]]),
@@ -341,8 +341,8 @@ def test_classes_are_the_actions_of_the_logs():
 
 def test_one_rewarded_action_is_always_taken():
     logs = logs_of(reward=np.where(ACTION == "b", REWARD, 0), actions=[*"cba"])
-    for temperature in (None, 1.0):
-        policy = ClassifierPolicy(epsilon=0.3, temperature=temperature).fit(logs)
+    for model, temperature in ((None, None), (None, 1.0), (KNN, None)):
+        policy = ClassifierPolicy(model, epsilon=0.3, temperature=temperature).fit(logs)
         assert_allclose(policy.predict_proba(X), [[0.1, 0.8, 0.1]] * 120)
         assert {*policy.predict(X)} == {"b"}
 
@@ -413,7 +413,7 @@ def test_sparse_contexts_and_frames():
 # -- the estimator ---------------------------------------------------------------
 
 
-def test_score_on_logs_names_the_scorer():
+def test_scores_and_parameters_that_are_refused():
     policy = ClassifierPolicy().fit(X, ACTION)
     with pytest.raises(TypeError, match=r"scoring=PolicyScorer\(evaluator\)"):
         policy.score(logs_of())

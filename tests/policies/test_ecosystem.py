@@ -152,7 +152,7 @@ def test_learners_and_propensities(make):
     assert_allclose(found, plain)
 
 
-def test_parameters_may_name_labels():
+def test_labels_in_parameters_and_in_errors():
     weight = {"ann": 100.0, "bob": 1e-3, "cy": 1e-3}
     policy = ClassifierPolicy(LogisticRegression(class_weight=weight))
     policy.fit(LOGS["texts"])

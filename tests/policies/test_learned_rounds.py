@@ -120,9 +120,8 @@ def test_parts_of_a_policy():
     two = [clone(LEARNERS[0]).fit(LOGS[:40]), clone(LEARNERS[1]).fit(LOGS[20:60])]
     assert learned_share(MixturePolicy(two, [0.5, 0.5]), LOGS) == 0.5
     assert learned_share(make_pipeline(PropensityClipper(), two[0]), LOGS) == 1 / 3
-    search = GridSearchCV(
-        LEARNERS[0], {"epsilon": [0.5]}, scoring=PolicyScorer(IPS()), cv=2
-    )
+    scoring = PolicyScorer(IPS())
+    search = GridSearchCV(LEARNERS[0], {"epsilon": [0.5]}, scoring=scoring, cv=2)
     assert learned_share(search.fit(TRAIN), LOGS) == 0.75
     # what has learned from no round
     pi = np.full((N, 5), 0.2)

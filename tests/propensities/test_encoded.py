@@ -238,7 +238,7 @@ def test_policies_with_a_gap_that_they_do_not_learn_from():
     assert np.isfinite(estimated.propensity).all()
 
 
-def test_gaps_that_come_later_are_explained():
+def test_gaps_of_one_logger_and_later_ones():
     logs = with_one_gap()
     policy = ClassifierPolicy(LogisticRegression()).fit(logs[10:])
     assert type(policy.classifier_) is LogisticRegression
@@ -249,9 +249,8 @@ def test_gaps_that_come_later_are_explained():
         [note] = info.value.__notes__
         assert "Fit it in a Pipeline that fills them: make_pipeline(Context" in note
     # a gap of one logger
-    logs = BanditLogs(
-        logs.context, ITEM, CLICK, logger=np.repeat(["old", "new"], N // 2)
-    )
+    logger = np.repeat(["old", "new"], N // 2)
+    logs = BanditLogs(logs.context, ITEM, CLICK, logger=logger)
     with encoding_told(LogisticRegression()) as told:
         step = LoggerPropensityEstimator(LogisticRegression()).fit(logs)
     assert len(told) == 1  # of two loggers and their folds
@@ -301,7 +300,7 @@ def fitted(context, model, reward=CLICK):
     return ActionRewardModel(model).fit(logs).models_[0]
 
 
-def test_other_errors_are_raised():
+def test_what_works_and_other_errors_stay():
     X = logs_in("pandas").context
     with pytest.raises(ValueError, match="'alpha' parameter of Ridge"):
         fitted(X, Ridge(alpha=-1))

@@ -151,9 +151,8 @@ def test_a_search_over_loggers_one_after_the_other():
     steps = make_pipeline(LoggerPropensityEstimator(), IPSPolicy(LogisticRegression()))
     grid = {"ipspolicy__classifier__C": [0.1, 1.0]}
     scoring = PolicyScorer(MultiLoggerIPS(pooling="balanced"))
-    search = GridSearchCV(
-        steps, grid, scoring=scoring, cv=KFold(2), error_score="raise"
-    )
+    how = {"scoring": scoring, "cv": KFold(2), "error_score": "raise"}
+    search = GridSearchCV(steps, grid, **how)
     with pytest.raises(ValueError, match=r"'new' .*in a search pass cv=KFold"):
         search.fit(logs)
     search.set_params(cv=KFold(2, shuffle=True, random_state=0)).fit(logs)

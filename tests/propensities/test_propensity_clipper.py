@@ -32,7 +32,7 @@ def test_propensities_are_bounded_from_below(low):
     assert_array_equal(part.propensity, np.maximum(LOGS.propensity[100:], low))
 
 
-def test_only_the_propensity_changes():
+def test_what_the_step_changes_and_refuses():
     before = LOGS.propensity.copy()
     logs = LOGS.with_columns(x=np.arange(300))
     out = PropensityClipper(low=0.4).fit_transform(logs)

@@ -113,7 +113,7 @@ def test_rounds_are_recognised_and_others_get_the_classifier_of_all():
     assert PropensityEstimator().fit(logs).n_floored_ == 0
 
 
-def test_groups_stay_together():
+def test_groups_and_offers():
     group, model = np.arange(N) // 7, LogisticRegression()
     expected = logged(out_of_fold(model, GroupKFold(5), groups=group))
     logs = logs_of(group=group)
@@ -121,6 +121,14 @@ def test_groups_stay_together():
     assert_allclose(estimates(logs, classifier=model, cv=GroupKFold(5)), expected)
     with pytest.raises(ValueError, match="cv leaves row 0 in no test part"):
         estimates(cv=TimeSeriesSplit(3))
+    # offered actions share the probability
+    available = RNG.random_sample((N, 3)) < 0.6
+    available[np.arange(N), CODE] = True
+    offered = np.where(available, out_of_fold(LogisticRegression(), KFold(5)), 0)
+    expected = logged(offered / offered.sum(axis=1, keepdims=True))
+    p = estimates(logs_of(available=available), classifier=LogisticRegression())
+    assert_allclose(p, expected)
+    assert_array_equal(p[available.sum(axis=1) == 1], 1)
 
 
 @pytest.mark.few_cases(1)
@@ -146,16 +154,6 @@ def test_calibration_repairs_overconfident_probabilities():
     assert calibrated < raw / 2
 
 
-def test_offered_actions_share_the_probability():
-    available = RNG.random_sample((N, 3)) < 0.6
-    available[np.arange(N), CODE] = True
-    offered = np.where(available, out_of_fold(LogisticRegression(), KFold(5)), 0)
-    expected = logged(offered / offered.sum(axis=1, keepdims=True))
-    p = estimates(logs_of(available=available), classifier=LogisticRegression())
-    assert_allclose(p, expected)
-    assert_array_equal(p[available.sum(axis=1) == 1], 1)
-
-
 def test_weights_of_the_logs_enter():
     weight = 1.0 + np.arange(N) % 3
     p = estimates(logs_of(sample_weight=weight), classifier=GaussianNB(), cv=KFold(2))
@@ -178,7 +176,7 @@ def test_weights_of_the_logs_enter():
     assert_array_equal(alike, plain)
 
 
-def test_a_deterministic_logger_is_refused():
+def test_actions_without_a_choice():
     side, never = (X[:, 0] > 0).astype(int), np.zeros(N, int)
     for logs, classifier in (
         (logs_of(action=side), DecisionTreeClassifier()),
@@ -259,9 +257,8 @@ def test_in_front_of_an_evaluator():
     policy = ClassifierPolicy(epsilon=0.5).fit(X, ACTION)
     pipeline = make_pipeline(PropensityEstimator(), DoublyRobust())
     value = pipeline.fit(logs_of(), Ridge()).score(policy)
-    by_hand = DoublyRobust(reward_model=Ridge()).fit(
-        PropensityEstimator().fit_transform(logs_of())
-    )
+    estimated = PropensityEstimator().fit_transform(logs_of())
+    by_hand = DoublyRobust(reward_model=Ridge()).fit(estimated)
     assert value == by_hand.score(policy)
     assert pipeline.fit(logs_of()).score(policy) != value
     with sklearn.config_context(enable_metadata_routing=True):
@@ -271,38 +268,27 @@ def test_in_front_of_an_evaluator():
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_a_search_over_its_parameters():
-    pipeline = make_pipeline(
-        PropensityEstimator(LogisticRegression()), PropensityClipper(), IPS()
-    )
-    grid = {
-        "propensityestimator__classifier__C": [1e-6, 1.0],
-        "propensityclipper__low": [0, 0.2],
-    }
+    first = PropensityEstimator(LogisticRegression())
+    pipeline = make_pipeline(first, PropensityClipper(), IPS())
+    names = "propensityestimator__classifier__C", "propensityclipper__low"
+    grid = dict(zip(names, ([1e-6, 1.0], [0, 0.2]), strict=True))
 
     def scorer(pipe, logs, y=None):
         errors = pipe[:-1].transform(logs).propensity - logged(MU)[logs.row_id.position]
         return -np.mean(errors**2)
 
     search = GridSearchCV(pipeline, grid, scoring=scorer, cv=3).fit(logs_of())
-    assert search.best_params_ == {
-        "propensityestimator__classifier__C": 1.0,
-        "propensityclipper__low": 0,
-    }
+    assert [search.best_params_[name] for name in names] == [1.0, 0]
     value = search.best_estimator_.score(UniformPolicy())
     assert value == clone(search.best_estimator_).fit(logs_of()).score(UniformPolicy())
 
 
 def test_bad_parameters_are_refused():
-    for name, value in (
-        ("floor", 0.0),
-        ("floor", 1.0),
-        ("calibration", "platt"),
-        ("classifier", LinearSVC()),
-        ("cv", 1),
-        ("cv", "prefit"),
-    ):
-        with pytest.raises(ValueError, match=f"The '{name}' parameter"):
-            estimates(**{name: value})
+    bad = {"floor": (0.0, 1.0), "calibration": ("platt",), "cv": (1, "prefit")}
+    for name, values in (bad | {"classifier": (LinearSVC(),)}).items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"The '{name}' parameter"):
+                estimates(**{name: value})
 
 
 # -- theory -----------------------------------------------------------------------

@@ -31,7 +31,7 @@ def logs_of(n_actions, n_features=0):
     return BanditLogs(context, [0], [0.0], actions=np.arange(n_actions))
 
 
-def test_trace_by_hand():
+def test_epsilon_greedy_by_hand():
     policy = EpsilonGreedy(epsilon=0.3).fit(logs_of(3))
     best = []
     for action, reward in [(0, 1.0), (1, 0.0), (2, 0.5), (0, 0.0), (0, 0.0), (2, 0.0)]:
@@ -43,6 +43,7 @@ def test_trace_by_hand():
     assert_array_equal(policy.counts_, [3, 1, 2])
     assert_allclose(policy.means_, [1 / 3, 0, 0.25])
     # choice and exploration run over the offered actions
+    policy = EpsilonGreedy(epsilon=0.3).fit(logs_of(3))
     live(policy, [0, 1, 2], [1.0, 0.5, 0.0])
     offered = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [1, 0, 1]], dtype=bool)
     proba = policy.predict_proba(NO_CONTEXT, offered)
@@ -123,7 +124,7 @@ def test_frozen_takes_what_was_tried():
     assert policy.frozen(explore=True).predict_proba(ZERO).tolist() == [[0.5, 0.5]]
 
 
-def test_ucb1_takes_untried_actions_in_their_order():
+def test_ucb1_by_hand():
     policy = UCB1().fit(logs_of(3))
     best = []
     for reward in (0.0, 1.0, 0.0):
@@ -150,11 +151,7 @@ def test_ucb1_takes_untried_actions_in_their_order():
         assert policy.action_row().index(1.0) == best
 
 
-BANDITS = [
-    EpsilonGreedy(epsilon=0.2),
-    UCB1(0.7, width="log"),
-    UCB1(0.7, width="constant"),
-]
+BANDITS = [EpsilonGreedy(0.2), UCB1(0.7, width="log"), UCB1(0.7, width="constant")]
 
 
 @pytest.mark.parametrize("policy", BANDITS, ids=repr)
@@ -227,7 +224,7 @@ def test_length_of_the_default_epochs():
         assert_array_equal(lengths[1:-1], expected)
 
 
-def test_learns_from_explored_rounds_only():
+def test_what_epoch_greedy_learns():
     policy = reset(EpochGreedy(LinearRegression(), exploit=lambda epoch: 2))
     X = np.arange(9.0)[:, None]
     # rounds 0, 3 and 6 explore; what the others say contradicts them

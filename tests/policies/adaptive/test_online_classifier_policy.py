@@ -90,7 +90,7 @@ def test_one_reward_seen_counts_successes():
         assert policy.predict([[0.0]]).tolist() == ["a"]
 
 
-def test_initial_labels_enter_all_data_sets():
+def test_initial_labels():
     initial = (column(1, 2, 3), np.array(["b", "a", "b"]))
     policy = OnlineClassifierPolicy(Recorder(), initial=initial).fit(TWO)
     first, second = policy.classifiers_

@@ -242,7 +242,7 @@ def test_many_candidates_of_distinct_weights_in_few_slots(m, n_slots):
         assert_allclose(pairs[j, :, k].sum(axis=1), slots[j], rtol=0, atol=1e-13)
 
 
-def test_every_ranking_alike():
+def test_rankings_by_hand():
     for m, n_slots in ((3, 2), (4, 4), (5, 3), (4, 1)):
         slates = np.array(list(permutations(range(m), n_slots)))
         logs = rounds(len(slates), n_slots, m)
