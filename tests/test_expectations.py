@@ -20,7 +20,7 @@ HTML of logs is short: test_the_html_of_many_rounds_is_short
 frames in: logs/test_validation.py::test_frames_stay_frames_of_their_library
 frame to reward model:
     reward_models/test_design.py::test_values_do_not_change_by_labels_or_containers
-set_output of steps: propensities/test_steps.py::test_output_settings_are_for_features
+set_output of steps: propensities/test_steps.py::test_steps_of_ones_own
 set_output of models inside: test_models_inside_follow_the_output_setting
 metadata requests: test_y.py::test_logs_and_offers_are_no_metadata
 metadata routing switched on: test_with_routing_switched_on

@@ -103,15 +103,6 @@ def test_other_uses(policy):
             policy.predict_proba(X, available)
 
 
-def test_a_learned_policy_is_no_reward_model():
-    for learn in (
-        lambda: DoublyRobust().fit(LOGS, IPSPolicy().fit(LOGS)),
-        lambda: DRPolicy(reward_model=IPSPolicy()).fit(LOGS),
-    ):
-        with pytest.raises(TypeError, match="reward_model is the policy IPSPolicy"):
-            learn()
-
-
 # -- parameters -----------------------------------------------------------------------
 BAD_OF_ALL = {"epsilon": (1.5, -0.1, "a"), "temperature": (0, INF)}
 BAD_OF_ONE = [
@@ -175,30 +166,31 @@ def test_wrong_things_inside(policy, error, match):
         policy.fit(LOGS)
 
 
-def test_predicted_rewards_that_are_not_finite():
+def test_weights_rewards_and_models_that_are_refused():
+    logs = LOGS.replace(sample_weight=np.r_[np.zeros(6), np.ones(6)])[:6]
+    for policy in (*POLICIES, SoftmaxPolicy()):
+        with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
+            clone(policy).fit(logs)
+    # predicted rewards that are not finite
     q_hat = np.zeros((N, 3))
     q_hat[4, 1] = NAN
     for policy in (DRPolicy(), SoftmaxPolicy()):
         match = "reward_model must be finite, got nan at row 4"
         with pytest.raises(ValueError, match=match):
             policy.set_params(reward_model=q_hat).fit(LOGS)
-
-
-def test_rounds_without_weight():
-    logs = LOGS.replace(sample_weight=np.r_[np.zeros(6), np.ones(6)])[:6]
-    for policy in (*POLICIES, SoftmaxPolicy()):
-        with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
-            clone(policy).fit(logs)
-
-
-def test_a_temperature_needs_probabilities():
+    # a temperature needs probabilities
     for policy in POLICIES[:2]:
         policy = clone(policy).set_params(classifier=LinearSVC(), temperature=1.0)
         match = r"needs predict_proba.* Use temperature=None"
-        with pytest.raises(ValueError, match=match):
-            policy.fit(LOGS).predict_proba(
-                X
-            )  # or in fit, where it compares what it does
+        with pytest.raises(ValueError, match=match):  # in fit, if it compares policies
+            policy.fit(LOGS).predict_proba(X)
+    # a learned policy is no reward model
+    for learn in (
+        lambda: DoublyRobust().fit(LOGS, IPSPolicy().fit(LOGS)),
+        lambda: DRPolicy(reward_model=IPSPolicy()).fit(LOGS),
+    ):
+        with pytest.raises(TypeError, match="reward_model is the policy IPSPolicy"):
+            learn()
 
 
 @every_policy

@@ -101,9 +101,8 @@ def test_only_what_is_offered_is_taken(policy, temperature):
     assert (proba >= share * offered - 1e-12).all()
     assert_allclose(proba[offered.sum(axis=1) == 1].max(axis=1), 1)
     everything = np.ones((200, 3), dtype=bool)
-    assert_allclose(
-        policy.predict_proba(X, everything), policy.predict_proba(X), atol=1e-12
-    )
+    found = policy.predict_proba(X, everything)
+    assert_allclose(found, policy.predict_proba(X), atol=1e-12)
     with pytest.raises(ValueError, match="none of the policy's actions is offered at"):
         policy.predict_proba(X, ~everything)
 
@@ -268,7 +267,8 @@ def value_on_held_out(policy, logs, y=None):
     return DoublyRobust().fit(logs).score(policy)
 
 
-WEIGHTS = ["uniform", "inverse_propensity"]
+ONE_STEP = DRPolicy(LogisticRegression(), reward_model=Ridge(), cv=3, n_steps=1)
+WEIGHTS = {"weight": ["uniform", "inverse_propensity"]}
 
 
 @pytest.mark.few_cases(2)
@@ -276,16 +276,10 @@ WEIGHTS = ["uniform", "inverse_propensity"]
     ("policy", "grid"),
     [
         (IPSPolicy(LogisticRegression()), {"shrinkage": [None, 10], "epsilon": [0, 1]}),
-        (
-            DRPolicy(LogisticRegression(), reward_model=Ridge(), cv=3, n_steps=1),
-            {"reward_model__alpha": [1, 10], "classifier__C": [0.1, 1]},
-        ),
+        (ONE_STEP, {"reward_model__alpha": [1, 10], "classifier__C": [0.1, 1]}),
         (IPSPolicy(), {"baseline": ["mean", "median"], "temperature": [None, 1e3]}),
         (IPSPolicy(), {"classifier": [GaussianNB(), KNeighborsClassifier()]}),
-        (
-            RewardModelPolicy(Ridge()),
-            {"weight": WEIGHTS, "reward_model__alpha": [1, 10]},
-        ),
+        (RewardModelPolicy(Ridge()), WEIGHTS | {"reward_model__alpha": [1, 10]}),
     ],
     ids=str,
 )

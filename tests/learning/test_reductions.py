@@ -44,6 +44,7 @@ def examples(policy, logs, monkeypatch):
 
 
 OFFERED = np.array([[1, 1, 0], [0, 1, 1], [0, 1, 1]], dtype=bool)
+SOME_OFFERED = {"available": OFFERED, "sample_weight": [1.0, 0.5, 1.5]}
 
 
 @pytest.mark.parametrize(
@@ -54,11 +55,7 @@ OFFERED = np.array([[1, 1, 0], [0, 1, 1], [0, 1, 1]], dtype=bool)
         (None, {}, [(0, "a", 4), (1, "a", 8), (1, "c", 8)]),
         # lam = 4: 4 w / (w^2 + 4), for w = 2 and 4
         (4, {}, [(0, "a", 2), (1, "a", 1.6), (1, "c", 1.6)]),
-        (
-            None,
-            {"available": OFFERED, "sample_weight": [1.0, 0.5, 1.5]},
-            [(0, "a", 4), (1, "c", 4)],
-        ),
+        (None, SOME_OFFERED, [(0, "a", 4), (1, "c", 4)]),
     ],
 )
 def test_examples_by_hand(shrinkage, fields, expected, monkeypatch):
@@ -113,16 +110,14 @@ def test_a_perfect_classifier_gives_the_best_policy(global_random_seed, offers):
             assert_array_equal(proba.argmax(axis=1), best)
 
 
-def test_the_only_logged_action_is_taken():
+def test_actions_logged_alone_or_never():
     given = np.zeros((3, 1)), ["b"] * 3, [1.0, 2, 3]
     for policy in (IPSPolicy(epsilon=0.2), DRPolicy(epsilon=0.2, temperature=1.0)):
         policy.fit(BanditLogs(*given, 1.0))
         assert_allclose(policy.predict_proba([[0.0]]), [[1.0]])
         policy.fit(BanditLogs(*given, 0.9, actions=["a", "b"]))
         assert_allclose(policy.predict_proba([[0.0]]), [[0.1, 0.9]])
-
-
-def test_actions_never_logged_are_the_last_resort():
+    # actions never logged are the last resort
     rng = np.random.RandomState(0)
     action = rng.randint(2, size=60)
     given = rng.normal(size=(60, 2)), action, -1.0 - action, 0.5
@@ -263,6 +258,14 @@ def test_the_steps_are_those_of_the_formula(monkeypatch):
         for before, after in pairwise(fits):
             expected = step(smoothed(by_heart(before)), rewards, fits[0])
             assert_allclose(after, expected)
+    # columns and encodings stand for models
+    given, named = DRPolicy(reward_model=q_hat), DRPolicy(reward_model="q_hat")
+    expected = given.set_params(n_steps=2).fit(LOGS).predict_proba(X)
+    named.set_params(n_steps=2).fit(LOGS.with_columns(q_hat=q_hat))
+    assert_array_equal(named.predict_proba(X), expected)
+    model = ActionRewardModel(Ridge(), encoding="one_hot")
+    policy = DRPolicy(reward_model=model, n_steps=1).fit(LOGS)
+    assert policy.predict_proba(X).shape == (300, 3)
 
 
 def test_no_step_lowers_the_estimated_value(global_random_seed):
@@ -305,10 +308,8 @@ def test_the_default_model_suits_the_rewards_and_the_classifier():
     binary = make_bandit_logs(300, random_state=0)
     scaled = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     policy = DRPolicy(temperature=1.0, n_steps=1)
-    for logs, model in (
-        (binary, scaled),
-        (LOGS, make_pipeline(StandardScaler(), Ridge())),
-    ):
+    ridge = make_pipeline(StandardScaler(), Ridge())
+    for logs, model in ((binary, scaled), (LOGS, ridge)):
         expected = clone(policy).set_params(reward_model=model).fit(logs)
         found = policy.fit(logs).predict_proba(logs.context)
         assert_allclose(found, expected.predict_proba(logs.context), rtol=1e-9)
@@ -342,17 +343,6 @@ class OnlyNames(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return self.inner_.predict(X)
-
-
-def test_columns_and_encodings_stand_for_models():
-    q_hat = np.random.RandomState(0).normal(size=(300, 3))
-    given, named = DRPolicy(reward_model=q_hat), DRPolicy(reward_model="q_hat")
-    expected = given.set_params(n_steps=2).fit(LOGS).predict_proba(X)
-    named.set_params(n_steps=2).fit(LOGS.with_columns(q_hat=q_hat))
-    assert_array_equal(named.predict_proba(X), expected)
-    model = ActionRewardModel(Ridge(), encoding="one_hot")
-    policy = DRPolicy(reward_model=model, n_steps=1).fit(LOGS)
-    assert policy.predict_proba(X).shape == (300, 3)
 
 
 @pytest.mark.thorough
@@ -401,6 +391,11 @@ def test_folds_in_the_order_of_time_and_folds_without_evidence():
     reward = np.r_[np.ones(3), np.zeros(37)]  # no other fold has a reward
     logs = BanditLogs(x, np.arange(40) % 2, reward, 0.5)
     assert DRPolicy(reward_model=0.5).fit(logs).n_steps_ in (0, 1, 2)
+    # one round cannot choose the steps
+    logs = LOGS.replace(group=np.zeros(300))
+    with pytest.raises(ValueError, match="Pass a number of steps"):
+        DRPolicy(reward_model=0.0).fit(logs)
+    DRPolicy(reward_model=0.0, n_steps=1).fit(logs)
 
 
 @pytest.mark.thorough
@@ -416,20 +411,10 @@ def test_folds_of_every_form_choose_the_steps():
     heavy = np.arange(300) < 50  # all of them in the test part of the first fold
     logs = LOGS.replace(sample_weight=heavy.astype(float))
     assert DRPolicy().fit(logs).n_steps_ in (0, 1, 2)
-
-
-@pytest.mark.thorough
-def test_the_choice_of_steps_does_not_flood_with_warnings():
+    # the choice of steps does not flood with warnings
     policy = DRPolicy(LogisticRegression(max_iter=2))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         policy.fit(LOGS)
     unfinished = [w for w in caught if w.category is ConvergenceWarning]
     assert len(unfinished) == policy.n_steps_ + 1  # the fits of what is deployed
-
-
-def test_one_round_cannot_choose_the_steps():
-    logs = LOGS.replace(group=np.zeros(300))
-    with pytest.raises(ValueError, match="Pass a number of steps"):
-        DRPolicy(reward_model=0.0).fit(logs)
-    DRPolicy(reward_model=0.0, n_steps=1).fit(logs)

@@ -51,7 +51,7 @@ def test_it_takes_the_best_prediction(model, weight):
     assert_allclose(policy.predict_proba(X, offered), expected, atol=1e-12)
 
 
-def test_a_classifier_of_successes():
+def test_classifiers_weights_and_propensities():
     logs = make_bandit_logs(300, random_state=0)
     policy = RewardModelPolicy(LogisticRegression(), temperature=0.1).fit(logs)
     q_hat = ActionRewardModel(LogisticRegression()).fit(logs).predict(logs.context)
@@ -60,20 +60,21 @@ def test_a_classifier_of_successes():
     assert_allclose(policy.predict_proba(logs.context), expected)
     with pytest.raises(ValueError, match="rewards only if they are 0 or 1"):
         RewardModelPolicy(LogisticRegression()).fit(LOGS)
-
-
-def test_weights_are_those_of_the_logs_times_inverse_propensities():
+    # weights are those of the logs times inverse propensities
     keep = 1.0 + np.arange(300) % 3
     logs = LOGS.replace(sample_weight=keep)
-    for weight, expected in (
-        ("uniform", keep),
-        ("inverse_propensity", keep / LOGS.propensity),
-    ):
+    weights = {"uniform": keep, "inverse_propensity": keep / LOGS.propensity}
+    for weight, expected in weights.items():
         policy = RewardModelPolicy(LinearRegression(), weight=weight).fit(logs)
         by_hand = ActionRewardModel(LinearRegression()).fit(
             LOGS, sample_weight=expected
         )
         assert_allclose(policy.reward_model_.predict(X), by_hand.predict(X))
+    # propensities are needed only for weights
+    logs = LOGS.replace(propensity=None, logging_proba=None)
+    RewardModelPolicy(Ridge(), weight="uniform").fit(logs)
+    with pytest.raises(ValueError, match=r"needs the propens.*PropensityEstimator"):
+        RewardModelPolicy(Ridge(), weight="inverse_propensity").fit(logs)
 
 
 def test_importance_weights_mend_a_model_that_cannot_be_right_everywhere():
@@ -101,7 +102,7 @@ def test_importance_weights_mend_a_model_that_cannot_be_right_everywhere():
     )
 
 
-def test_actions_never_logged_are_the_last_resort():
+def test_actions_never_logged():
     logs = LOGS[LOGS.action != 1]
     for encoding in ("per_action", "one_hot"):
         model = ActionRewardModel(Ridge(), encoding=encoding)
@@ -111,6 +112,12 @@ def test_actions_never_logged_are_the_last_resort():
             assert_allclose(proba[:, 1], 0.1)
             only = np.array([[False, True, False]])
             assert_array_equal(policy.predict_proba(X[:1], only), only)
+    # features make an action known
+    given = np.zeros((20, 1)), [0, 1] * 10, [0.0, 1.0] * 10, 0.5
+    features = np.array([[0.0], [1.0], [2.0]])
+    logs = BanditLogs(*given, actions=[0, 1, 2], action_context=features)
+    model = ActionRewardModel(LinearRegression(), encoding="action_context")
+    assert RewardModelPolicy(model).fit(logs).predict([[0.0]]) == [2]
 
 
 def features_of(n_rounds, seed=0):
@@ -138,18 +145,3 @@ def test_features_of_actions_that_vary_by_round():
         policy.predict_proba(test.context)
     offered = test.replace(available=np.eye(3, dtype=bool)[test.action])
     assert_array_equal(action_probabilities(policy, offered), np.eye(3)[test.action])
-
-
-def test_features_make_an_action_known():
-    given = np.zeros((20, 1)), [0, 1] * 10, [0.0, 1.0] * 10, 0.5
-    features = np.array([[0.0], [1.0], [2.0]])
-    logs = BanditLogs(*given, actions=[0, 1, 2], action_context=features)
-    model = ActionRewardModel(LinearRegression(), encoding="action_context")
-    assert RewardModelPolicy(model).fit(logs).predict([[0.0]]) == [2]
-
-
-def test_propensities_are_needed_only_for_weights():
-    logs = LOGS.replace(propensity=None, logging_proba=None)
-    RewardModelPolicy(Ridge(), weight="uniform").fit(logs)
-    with pytest.raises(ValueError, match=r"needs the propens.*PropensityEstimator"):
-        RewardModelPolicy(Ridge(), weight="inverse_propensity").fit(logs)

@@ -6,7 +6,7 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
@@ -67,22 +67,11 @@ def test_finds_the_best_slate_of_an_enumerated_world(global_random_seed):
         values = ranker.slot_values(logs)
         slots = np.arange(shape[0])
         found = values[0, slots, logs.slate].sum(axis=1)
-        np.testing.assert_allclose(found, logs.reward, rtol=0, atol=1e-12)
+        assert_allclose(found, logs.reward, rtol=0, atol=1e-12)
         best = logs.slate[logs.reward.argmax()]
-        np.testing.assert_array_equal(ranker.deterministic_slates(logs)[0], best)
+        assert_array_equal(ranker.deterministic_slates(logs)[0], best)
     assert ranker.n_queries_ == 1
     assert ranker.n_rounds_ == 4
-
-
-def test_greedy_ranker():
-    # slots with equal sums: a constant of a slot, which the logs cannot tell, would
-    # move the greedy choice
-    values = np.array([[1.0, 0.9, -1.15], [0.75, 0.0, 0.0]])
-    logs, ranker = given_values(values)
-    for assignment, total in (("optimal", 1.65), ("greedy", 1.0)):
-        ranker.set_params(assignment=assignment).fit(logs)
-        shown = ranker.deterministic_slates(logs)[0]
-        assert values[[0, 1], shown].sum() == pytest.approx(total, abs=1e-12)
 
 
 def test_learns_to_rank(global_random_seed):
@@ -106,7 +95,7 @@ def test_streaming_and_batch_learn_the_same():
     streamed = clone(ranker).fit(iter(stream))
     assert (streamed.n_rounds_, streamed.n_queries_) == (9000, 40)
     batch = clone(ranker).fit(world.stream(9000, batch_size=2000, random_state=3))
-    np.testing.assert_array_equal(
+    assert_array_equal(
         batch.slot_values(world.queries), streamed.slot_values(world.queries)
     )
     # one batch of all rows: sums in another order
@@ -120,19 +109,37 @@ def test_streaming_and_batch_learn_the_same():
         PseudoInverseRanker(Ridge()).fit(logs).slot_values(world.queries)
         for logs in (SlateLogs(context, slate, reward, **fields), stream)
     )
-    np.testing.assert_allclose(one, many, rtol=0, atol=1e-12)
+    assert_allclose(one, many, rtol=0, atol=1e-12)
 
 
-def test_loggers_of_other_distributions():
+def test_rankers_of_given_values():
     """What a weighted logger tells has the same mean."""
     logs, ranker = given_values(np.array([[0.3, 0.1, 0.6], [0.2, 0.9, 0.1]]))
     logger = PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2)
     mass = logger.slate_proba(logs)
     weighted = logs[np.repeat(np.arange(6), np.round(mass * 60).astype(int))]
-    np.testing.assert_allclose(mass * 60, np.round(mass * 60), rtol=0, atol=1e-12)
+    assert_allclose(mass * 60, np.round(mass * 60), rtol=0, atol=1e-12)
     ranker.fit(weighted.replace(logging_policy=logger))
     found = ranker.slot_values(logs)[0, [0, 1], logs.slate].sum(axis=1)
-    np.testing.assert_allclose(found, logs.reward, rtol=0, atol=1e-12)
+    assert_allclose(found, logs.reward, rtol=0, atol=1e-12)
+    # linear regressors need products
+    values = np.outer([1.0, 0.2, 0.6], [1.0, 2.0, 3.0, 4.0])
+    logs, _ = given_values(values)
+    plain = PseudoInverseRanker(Ridge(1e-9)).fit(logs).slot_values(logs)[0]
+    assert_allclose(plain[0] - plain[1], 0.0, rtol=0, atol=1e-12)
+    products = PolynomialFeatures((1, 3))
+    model = make_pipeline(products, StandardScaler(), Ridge(1e-9))
+    best = PseudoInverseRanker(model).fit(logs).deterministic_slates(logs)
+    assert_array_equal(best[0], [3, 1, 2])
+    # greedy ranker
+    # slots with equal sums: a constant of a slot, which the logs cannot tell, would
+    # move the greedy choice
+    values = np.array([[1.0, 0.9, -1.15], [0.75, 0.0, 0.0]])
+    logs, ranker = given_values(values)
+    for assignment, total in (("optimal", 1.65), ("greedy", 1.0)):
+        ranker.set_params(assignment=assignment).fit(logs)
+        shown = ranker.deterministic_slates(logs)[0]
+        assert values[[0, 1], shown].sum() == pytest.approx(total, abs=1e-12)
 
 
 def test_is_a_slate_policy(global_random_seed):
@@ -140,17 +147,15 @@ def test_is_a_slate_policy(global_random_seed):
     logs = world.draw(3000, random_state=0)
     ranker = PseudoInverseRanker(DecisionTreeRegressor(max_depth=5)).fit(logs)
     slates = ranker.deterministic_slates(logs)
-    np.testing.assert_array_equal(ranker.sample(logs, 0), slates)
+    assert_array_equal(ranker.sample(logs, 0), slates)
     marginals = ranker.slot_marginals(logs)
-    np.testing.assert_array_equal(marginals.sum(axis=2), 1.0)
-    np.testing.assert_array_equal(
-        np.take_along_axis(marginals, slates[:, :, None], axis=2), 1.0
-    )
+    assert_array_equal(marginals.sum(axis=2), 1.0)
+    assert_array_equal(np.take_along_axis(marginals, slates[:, :, None], axis=2), 1.0)
     same = (slates == logs.slate).all(axis=1)
-    np.testing.assert_array_equal(ranker.slate_proba(logs), same)
-    np.testing.assert_array_equal(ranker.slate_proba(logs, slates), 1.0)
+    assert_array_equal(ranker.slate_proba(logs), same)
+    assert_array_equal(ranker.slate_proba(logs, slates), 1.0)
     # the slate of a query does not depend on the other rounds
-    np.testing.assert_array_equal(ranker.deterministic_slates(logs[:7]), slates[:7])
+    assert_array_equal(ranker.deterministic_slates(logs[:7]), slates[:7])
 
 
 def test_fewer_candidates_than_slots(global_random_seed):
@@ -165,7 +170,7 @@ def test_fewer_candidates_than_slots(global_random_seed):
         ranker = PseudoInverseRanker(model, assignment=assignment).fit(logs)
         shown = ranker.deterministic_slates(logs)
         filled = np.arange(3) < n_candidates[:, None]
-        np.testing.assert_array_equal((shown >= 0), filled)
+        assert_array_equal((shown >= 0), filled)
         assert (shown < n_candidates[:, None]).all()
         repeated = (shown[:, :, None] == shown[:, None]) & (shown >= 0)[:, None]
         assert (repeated.sum(axis=(1, 2)) == (shown >= 0).sum(axis=1)).all()
@@ -196,17 +201,6 @@ def test_rows_of_the_regression():
     }
     even = PseudoInverseRanker(Recorder()).fit(logs[:2]).reward_model_.seen_[2]
     assert even is None
-
-
-def test_linear_regressors_need_products():
-    values = np.outer([1.0, 0.2, 0.6], [1.0, 2.0, 3.0, 4.0])
-    logs, _ = given_values(values)
-    plain = PseudoInverseRanker(Ridge(1e-9)).fit(logs).slot_values(logs)[0]
-    np.testing.assert_allclose(plain[0] - plain[1], 0.0, rtol=0, atol=1e-12)
-    products = PolynomialFeatures((1, 3))
-    model = make_pipeline(products, StandardScaler(), Ridge(1e-9))
-    best = PseudoInverseRanker(model).fit(logs).deterministic_slates(logs)
-    np.testing.assert_array_equal(best[0], [3, 1, 2])
 
 
 @pytest.mark.filterwarnings("ignore:scores of .* rest on few effective rounds")
@@ -302,7 +296,7 @@ def test_a_logger_that_repeats_lets_the_ranker_repeat(global_random_seed):
     assert not by_heart().fit(rankings).repeats_
 
 
-def test_candidates_that_a_slot_never_showed_do_not_compete():
+def test_what_was_never_shown_does_not_compete():
     """A line through the candidates' numbers believes in the one never shown."""
     phi = np.array([[-2.0, -1.0, -9.0]])
     slates = [[0], [1]]
@@ -322,9 +316,7 @@ def test_candidates_that_a_slot_never_showed_do_not_compete():
         trusting.fit(logs)
     assert caught[0].filename == __file__
     assert_array_equal(trusting.deterministic_slates(logs), [[2], [2]])
-
-
-def test_candidates_that_were_never_together_are_not_put_together():
+    # candidates that were never together are not put together
     phi = np.array([[3.0, 0, 1, 0], [0, 1.0, 0, 2]])
     slates = [[0, 1], [2, 3]]
     logs = log_of(slates, phi, EmpiricalSlatePolicy(slates))

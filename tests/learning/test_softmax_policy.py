@@ -120,9 +120,8 @@ def test_gradients_are_finite_differences(
     else:
         objective, rounds, _ = objective_of(name, logs, q_hat, pessimism)
     share = np.random.RandomState(1).dirichlet(np.ones(N))
-    problem = Penalised(
-        rounds, objective, share, entropy=0.3, penalty=0.2, anchor=theta[::-1]
-    )
+    how = {"entropy": 0.3, "penalty": 0.2, "anchor": theta[::-1]}
+    problem = Penalised(rounds, objective, share, **how)
     _, gradient = problem(theta)
     for position in np.ndindex(*theta.shape):
         step = np.zeros_like(theta)
@@ -230,7 +229,7 @@ def test_entropy_keeps_exploring():
     assert_allclose(spread[-1], 1 / 3, atol=0.02)
 
 
-def test_unit_and_start_of_the_rewards_do_not_matter():
+def test_units_of_rewards_and_weights_of_rounds():
     policy = SoftmaxPolicy(reward_model=Ridge(), alpha=0.1, entropy=0.1)
     expected = policy.fit(TRAIN).coef_
     moved = TRAIN.replace(reward=1000 * TRAIN.reward + 7)
@@ -240,14 +239,11 @@ def test_unit_and_start_of_the_rewards_do_not_matter():
         learner = SoftmaxPolicy(objective=objective)
         here = learner.fit(TRAIN).predict_proba(TEST.context)
         assert_allclose(learner.fit(far).predict_proba(TEST.context), here, atol=1e-5)
-
-
-def test_a_round_of_weight_two_is_the_round_twice():
+    # a round of weight two is the round twice
     weight = 1.0 + np.arange(200) % 2
     twice = TRAIN[np.repeat(np.arange(200), weight.astype(int))]
-    policy = SoftmaxPolicy(
-        FunctionTransformer(), objective="snips", alpha=0.1, tol=1e-7
-    )
+    how = {"objective": "snips", "alpha": 0.1, "tol": 1e-7}
+    policy = SoftmaxPolicy(FunctionTransformer(), **how)
     expected = policy.fit(twice).coef_
     found = clone(policy).fit(TRAIN.replace(sample_weight=weight)).coef_
     assert_allclose(found, expected, atol=0.02)
@@ -320,12 +316,10 @@ def test_a_search_over_alpha():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-def test_an_ascent_that_is_stopped_says_so():
+def test_ascents_that_stop_or_do_not_begin():
     with pytest.warns(ConvergenceWarning, match="stopped after max_iter=2 steps"):
         SoftmaxPolicy(max_iter=2).fit(TRAIN)
-
-
-def test_no_evidence_and_a_single_action():
+    # no evidence and a single action
     with pytest.raises(ValueError, match="cannot tell actions apart"):
         SoftmaxPolicy().fit(TRAIN.replace(reward=np.ones(200)))
     given = np.zeros((3, 1)), ["b"] * 3, [1.0, 1, 1], 0.9
@@ -335,10 +329,9 @@ def test_no_evidence_and_a_single_action():
 
 @pytest.mark.thorough
 def test_it_gains_on_other_rounds(global_random_seed):
-    seeds = {"world_random_state": 3, "random_state": global_random_seed}
-    logs, _, truth = make_bandit_logs(
-        6000, n_actions=5, effect=2.0, return_truth=True, **seeds
-    )
+    how = {"world_random_state": 3, "random_state": global_random_seed}
+    how |= {"n_actions": 5, "effect": 2.0, "return_truth": True}
+    logs, _, truth = make_bandit_logs(6000, **how)
     q = truth.expected_rewards[3000:]
     logger = (logs.logging_proba[3000:] * q).sum(axis=1).mean()
     for objective in ("dr", "snips", "log_smoothing"):

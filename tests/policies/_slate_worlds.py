@@ -5,6 +5,7 @@
 from itertools import product
 
 import numpy as np
+from numpy.testing import assert_allclose
 
 from skope_ope import PlackettLuceSlatePolicy, SlateLogs, UniformSlatePolicy
 from skope_ope.policies import MixtureSlatePolicy, ProductSlatePolicy
@@ -121,17 +122,13 @@ def moments_of_distributions(policy, logs):
 def check_moments(policy, logs, atol=1e-14):
     """Compare the distribution of a policy with its enumeration, in every round."""
     slates, proba = enumerated_distribution(policy, logs)
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-14)
+    assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-14)
     for slate, column in zip(slates, proba.T, strict=True):
         found = policy.slate_proba(logs, np.tile(slate, (len(logs), 1)))
-        np.testing.assert_allclose(found, column, rtol=0, atol=1e-15)
+        assert_allclose(found, column, rtol=0, atol=1e-15)
     marginals, gamma = enumerated_moments(policy, logs)
-    np.testing.assert_allclose(
-        policy.slot_marginals(logs), marginals, rtol=0, atol=atol
-    )
-    np.testing.assert_allclose(
-        moments_of_distributions(policy, logs), gamma, rtol=0, atol=atol
-    )
+    assert_allclose(policy.slot_marginals(logs), marginals, rtol=0, atol=atol)
+    assert_allclose(moments_of_distributions(policy, logs), gamma, rtol=0, atol=atol)
     distributions = policy.distributions(logs)
     table = np.stack(
         [
@@ -139,9 +136,7 @@ def check_moments(policy, logs, atol=1e-14):
             for distribution in distributions.index
         ]
     )
-    np.testing.assert_allclose(
-        distributions.marginals(marginals), table, rtol=0, atol=atol
-    )
+    assert_allclose(distributions.marginals(marginals), table, rtol=0, atol=atol)
 
 
 def check_sample(policy, logs, seed, n_draws=20_000):

@@ -128,7 +128,7 @@ def test_only_offered_actions_get_probability():
     assert_array_equal(proba, np.eye(4)[best])
 
 
-def test_foreign_policies_are_renormalised_over_what_is_offered():
+def test_policies_written_by_hand():
     rows = ACTION != "c"
     offered = np.ones((rows.sum(), 2), dtype=bool)
     offered[::2] = logs_of("ab", rows).action_index[::2, None] == [0, 1]
@@ -144,8 +144,7 @@ def test_foreign_policies_are_renormalised_over_what_is_offered():
     with pytest.raises(ValueError, match="none of the policy's actions is offered"):
         action_probabilities(policy, logs_of(available=offered))
 
-
-def test_policies_written_by_hand_need_no_fit():
+    # policies written by hand need no fit
     class WithFit(Handmade):
         def fit(self, X, y=None):
             return self
@@ -214,13 +213,33 @@ def test_columns_of_frames_are_matched_by_label(library):
         action_probabilities(other, logs_of())
 
 
-def test_a_column_stands_for_a_policy():
+def test_columns_and_labels_stand_for_a_policy():
     proba = np.eye(3)[np.arange(60) % 3]
     logs = logs_of().with_columns(pi=proba)[[5, 1]]
     assert_array_equal(action_probabilities("pi", logs), proba[[5, 1]])
     message = r"'mu' is not a column .* \['pi'\].* an object such as UniformPolicy\(\)"
     with pytest.raises(ValueError, match=message):
         action_probabilities("mu", logs)
+    # dates are labels and decimals are probabilities
+    days = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]")
+    logs = BanditLogs(np.zeros((2, 1)), days, [1.0, 0.0], [0.5, 0.5])
+    assert_array_equal(action_probabilities(days[::-1], logs), [[0, 1], [1, 0]])
+    assert IPS().fit(logs).score([Decimal("0.5"), Decimal("0.25")]) == 0.5
+    # labels that are refused
+    logs, labels = logs_of("abc"), np.full(60, "a", dtype="<U5")
+    labels[7:9] = "B"
+    message = r"policy names 'B' at row 7 \(2 such.*Did you mean 'b'\?.*actions=\["
+    with pytest.raises(ValueError, match=message):
+        action_probabilities(labels, logs)
+    with pytest.raises(ValueError, match=r"shape \(7,\), but the logs have 60 rounds"):
+        action_probabilities(labels[:7], logs)
+    offered = np.array([[True, True], [False, True]])
+    logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0], available=offered)
+    assert_array_equal(action_probabilities(["a", "b"], logs), [[1, 0], [0, 1]])
+    with pytest.raises(ValueError, match="policy takes 'a' at row 1, where it is not"):
+        action_probabilities(["b", "a"], logs)
+    with pytest.raises(ValueError, match="where it is not available"):
+        action_probabilities(np.full((60, 4), 0.25), offering_logs())
 
 
 THIRDS = np.full((60, 3), 1 / 3)
@@ -258,30 +277,6 @@ def test_labels_stand_for_the_policy_that_takes_them(kind):
     assert IPS().fit(logs).score(given) == IPS().fit(logs).score(proba)
     carried = logs.with_columns(new=labels)[[4, 7]]
     assert_array_equal(action_probabilities("new", carried), proba[[4, 7]])
-
-
-def test_dates_are_labels_and_decimals_are_probabilities():
-    days = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]")
-    logs = BanditLogs(np.zeros((2, 1)), days, [1.0, 0.0], [0.5, 0.5])
-    assert_array_equal(action_probabilities(days[::-1], logs), [[0, 1], [1, 0]])
-    assert IPS().fit(logs).score([Decimal("0.5"), Decimal("0.25")]) == 0.5
-
-
-def test_labels_that_are_refused():
-    logs, labels = logs_of("abc"), np.full(60, "a", dtype="<U5")
-    labels[7:9] = "B"
-    message = r"policy names 'B' at row 7 \(2 such.*Did you mean 'b'\?.*actions=\["
-    with pytest.raises(ValueError, match=message):
-        action_probabilities(labels, logs)
-    with pytest.raises(ValueError, match=r"shape \(7,\), but the logs have 60 rounds"):
-        action_probabilities(labels[:7], logs)
-    offered = np.array([[True, True], [False, True]])
-    logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0], available=offered)
-    assert_array_equal(action_probabilities(["a", "b"], logs), [[1, 0], [0, 1]])
-    with pytest.raises(ValueError, match="policy takes 'a' at row 1, where it is not"):
-        action_probabilities(["b", "a"], logs)
-    with pytest.raises(ValueError, match="where it is not available"):
-        action_probabilities(np.full((60, 4), 0.25), offering_logs())
 
 
 class WithTable:
@@ -368,6 +363,7 @@ class Narrow(Handmade):
         return np.ones((len(X), 1))
 
 
+UNFITTED = make_pipeline(ClassifierPolicy())
 SEARCH = GridSearchCV(ClassifierPolicy(), {}, refit=False, cv=2).fit(X, ACTION)
 
 
@@ -377,12 +373,7 @@ SEARCH = GridSearchCV(ClassifierPolicy(), {}, refit=False, cv=2).fit(X, ACTION)
         (0.5, logs_of(), TypeError, "got float"),
         (LEARNED, X, TypeError, "logs must be BanditLogs, got ndarray"),
         (Narrow(), offering_logs(), ValueError, r"Narrow gave .* \(60, 1\), expected"),
-        (
-            make_pipeline(ClassifierPolicy()),
-            logs_of(),
-            NotFittedError,
-            "not fitted yet",
-        ),
+        (UNFITTED, logs_of(), NotFittedError, "not fitted yet"),
         (SEARCH, logs_of(), NotFittedError, "not fitted yet"),
     ],
     ids=lambda value: type(value).__name__,

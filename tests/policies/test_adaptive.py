@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -76,11 +77,11 @@ def test_the_engine_lives_the_life_of_single_rows(
     draws = np.random.RandomState(global_random_seed).random_sample(len(logs))
     told, _, _ = row_by_row(policy, logs, draws)
     assert len(told) > 20
-    np.testing.assert_array_equal(replayed(policy, logs, draws), told)
+    assert_array_equal(replayed(policy, logs, draws), told)
 
 
 @every_policy
-def test_the_policy_that_is_evaluated_stays_as_it_is(policy):
+def test_fits_updates_and_frozen_policies(policy):
     logs = make_logs(60)
     before = repr(policy.get_params())
     replayed(policy, logs)
@@ -88,11 +89,7 @@ def test_the_policy_that_is_evaluated_stays_as_it_is(policy):
     assert not hasattr(policy, "classes_")
     with pytest.raises(NotFittedError):
         policy.predict_proba(logs.context)
-
-
-@every_policy
-def test_fit_only_starts_anew(policy):
-    logs = make_logs(60)
+    # fit only starts anew
     fitted = clone(policy).fit(logs)
     first = fitted.predict_proba(logs.context)
     changes = 0
@@ -101,33 +98,28 @@ def test_fit_only_starts_anew(policy):
         fitted.update(x, action, float(action == 1), 0.25)
         changes += (fitted.predict_proba(logs.context) != first).any()
     assert changes > 10
-    np.testing.assert_array_equal(fitted.fit(logs).predict_proba(logs.context), first)
-    np.testing.assert_array_equal(fitted.classes_, logs.actions)
+    assert_array_equal(fitted.fit(logs).predict_proba(logs.context), first)
+    assert_array_equal(fitted.classes_, logs.actions)
     assert fitted.n_features_in_ == 3
     with pytest.raises(TypeError, match=r"is fitted on BanditLogs, got ndarray"):
         fitted.fit(logs.context, logs.action)
-
-
-@every_policy
-def test_frozen_policies_learn_no_more(policy):
-    logs = make_logs(60)
-    fitted = clone(policy).fit(logs)
+    # frozen policies learn no more
     frozen, exploring = fitted.frozen(), fitted.frozen(explore=True)
     told = [fitted.predict_proba(logs.context), frozen.predict_proba(logs.context)]
-    np.testing.assert_array_equal(exploring.predict_proba(logs.context), told[0])
+    assert_array_equal(exploring.predict_proba(logs.context), told[0])
     assert set(np.unique(told[1])) <= {0, 1}
     live(fitted, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
-    np.testing.assert_array_equal(exploring.predict_proba(logs.context), told[0])
-    np.testing.assert_array_equal(frozen.predict_proba(logs.context), told[1])
+    assert_array_equal(exploring.predict_proba(logs.context), told[0])
+    assert_array_equal(frozen.predict_proba(logs.context), told[1])
     # a pickle learns on as the policy does
     other = pickle.loads(pickle.dumps(fitted))
     for policy in (fitted, other):
         live(policy, [0] * 20, [1.0] * 20, logs.context[:20])
     again = other.predict_proba(logs.context)
-    np.testing.assert_array_equal(fitted.predict_proba(logs.context), again)
+    assert_array_equal(fitted.predict_proba(logs.context), again)
     assert clone(frozen) is frozen
     assert frozen.fit(logs) is frozen
-    np.testing.assert_array_equal(action_probabilities(frozen, logs), told[1])
+    assert_array_equal(action_probabilities(frozen, logs), told[1])
     offered = make_logs(60, available=True)
     proba = action_probabilities(fitted.frozen(), offered)
     assert not proba[~offered.available].any()
@@ -161,11 +153,10 @@ def test_the_least_one_has_to_write():
     rounds = logs.action_index[:3], logs.reward[:3], logs.propensity[:3]
     assert policy.update_many(logs.context[:3], *rounds) is True
     assert policy.n_updates_ == 3
-    np.testing.assert_array_equal(policy.last_, logs.context[2:3])
+    assert_array_equal(policy.last_, logs.context[2:3])
     assert policy.frozen().predict(logs.context[:1]).tolist() == ["a3"]
 
-
-def test_what_must_be_defined():
+    # what must be defined
     class Silent(AdaptivePolicy):
         """Nothing."""
 
@@ -197,7 +188,7 @@ def test_a_row_of_probabilities_is_enough_without_contexts():
     policy = Matching().fit(make_logs(4, n_actions=2))
     offered = np.array([[True, False], [True, True]])
     proba = policy.predict_proba(np.zeros((2, 3)), offered)
-    np.testing.assert_array_equal(proba, [[1.0, 0.0], [0.5, 0.5]])
+    assert_array_equal(proba, [[1.0, 0.0], [0.5, 0.5]])
 
 
 def test_what_cannot_live():
@@ -208,14 +199,6 @@ def test_what_cannot_live():
         DRns().fit(make_logs(4)).evaluate(policy)
 
 
-def test_frozen_policy_of_segments_in_the_logs():
-    logs = make_logs(40)
-    logs = logs.with_columns(group_of=high(logs.context))
-    frozen = SegmentedPolicy(UCB1(), "group_of").fit(logs).frozen()
-    proba = action_probabilities(frozen, logs)
-    np.testing.assert_array_equal(proba, np.tile([1.0, 0, 0, 0], (40, 1)))
-
-
 def test_a_frozen_estimator_learns_no_more():
     logs = make_logs(60)
     policy = LinUCB().fit(logs)
@@ -223,12 +206,18 @@ def test_a_frozen_estimator_learns_no_more():
     policy.update_many(logs.context[:30], *columns)
     frozen = FrozenEstimator(policy)
     expected = policy.predict_proba(logs.context)
-    np.testing.assert_array_equal(action_probabilities(frozen, logs), expected)
+    assert_array_equal(action_probabilities(frozen, logs), expected)
     evaluator, ips = DRns(random_state=0).fit(logs), IPS().fit(logs)
     values = [quiet(evaluator, p) for p in (frozen, policy.frozen(explore=True))]
     assert quiet(ips, frozen).value == quiet(ips, expected).value
     assert values[0].value == values[1].value
     assert not values[0].adaptive
+    # frozen policy of segments in the logs
+    logs = make_logs(40)
+    logs = logs.with_columns(group_of=high(logs.context))
+    frozen = SegmentedPolicy(UCB1(), "group_of").fit(logs).frozen()
+    proba = action_probabilities(frozen, logs)
+    assert_array_equal(proba, np.tile([1.0, 0, 0, 0], (40, 1)))
 
 
 # Random numbers of its own must follow random_state, or all histories share them.

@@ -131,15 +131,17 @@ def test_probabilities_of_all_loggers():
     for pooling in ("naive", "balanced", "weighted"):
         evaluator = MultiLoggerIPS(pooling=pooling).fit(found)
         assert np.isfinite(quiet(evaluator, pi).value)
-
-
-def test_arrays_columns_and_objects():
-    logs = unknown_propensities()
-    proba = expected(logs)
+    # arrays columns and objects
     whole = POLICIES["c"].func(logs.context)
     logs = logs.with_columns(third=whole)
     given = {"a": proba[:, 0], "b": np.full((N, 2), 0.5), "c": "third"}
     assert_allclose(logs.with_logger_policies(given).logger_proba, proba)
+    # a policy that did not act
+    never = np.tile([1.0, 0.0], (N, 1))
+    logs = unknown_propensities()
+    row = int(np.flatnonzero((logs.logger == "b") & (logs.action == 1))[0])
+    with pytest.raises(ValueError, match=rf"logger 'b' gives .* at row {row} "):
+        logs.with_logger_policies({**POLICIES, "b": never})
 
 
 def test_chunks_do_not_matter():
@@ -163,14 +165,6 @@ def test_recorded_propensities_must_agree():
     own[4] = 0.9
     with pytest.raises(ValueError, match=r"0\.9 at row 4 contradicts the po"):
         unknown_propensities(propensity=own).with_logger_policies(POLICIES)
-
-
-def test_a_policy_that_did_not_act():
-    never = np.tile([1.0, 0.0], (N, 1))
-    logs = unknown_propensities()
-    row = int(np.flatnonzero((logs.logger == "b") & (logs.action == 1))[0])
-    with pytest.raises(ValueError, match=rf"logger 'b' gives .* at row {row} "):
-        logs.with_logger_policies({**POLICIES, "b": never})
 
 
 def test_bad_policies():

@@ -62,7 +62,7 @@ class Rigged(OnlyPredicts):
 # -- acting ----------------------------------------------------------------------
 
 
-def test_greedy_is_the_prediction_of_the_classifier():
+def test_greedy_epsilon_and_temperature():
     for classifier in (LogisticRegression(), KNeighborsClassifier(), LinearSVC()):
         policy = ClassifierPolicy(classifier).fit(X, ACTION)
         predicted = clone(classifier).fit(X, ACTION).predict(X)
@@ -70,9 +70,7 @@ def test_greedy_is_the_prediction_of_the_classifier():
         assert_array_equal(proba, predicted[:, None] == policy.classes_)
         assert_array_equal(policy.predict(X), predicted)
         assert policy.score(X, ACTION) == np.mean(predicted == ACTION)
-
-
-def test_epsilon_is_spread_over_all_actions():
+    # epsilon is spread over all actions
     policy = ClassifierPolicy(epsilon=0.3).fit(X, ACTION)
     greedy = ClassifierPolicy().fit(X, ACTION).predict_proba(X)
     assert_allclose(policy.predict_proba(X), 0.7 * greedy + 0.1)
@@ -88,7 +86,7 @@ def test_epsilon_is_spread_over_all_actions():
         assert_allclose(policy.predict_proba(X), 0.7 * expected + 0.1)
 
 
-def test_temperature_between_its_limits():
+def test_temperatures_ties_and_offers():
     proba = np.array([[0.5, 0.3, 0.2], [0.0, 1.0, 0.0], [0.4, 0.2, 0.4]])
     for temperature, expected in (
         (1e-310, [[1, 0, 0], [0, 1, 0], [0.5, 0, 0.5]]),
@@ -99,18 +97,14 @@ def test_temperature_between_its_limits():
         policy = ClassifierPolicy(Rigged(), temperature=temperature)
         policy.fit(np.eye(3), [0, 1, 2])
         assert_allclose(policy.predict_proba(proba), expected, atol=1e-12)
-
-
-def test_ties_go_to_the_lowest_index():
+    # ties go to the lowest index
     policy = ClassifierPolicy(Rigged(), epsilon=0.3).fit(np.eye(3), ["a", "b", "c"])
     ties = np.array([[0.2, 0.4, 0.4], [1 / 3] * 3, [0.4, 0.4 - 1e-14, 0.2]])
     assert policy.predict(ties).tolist() == ["b", "a", "a"]
     offered = np.array([[True, False, True], [False, True, True], [False, True, True]])
     proba = policy.predict_proba(ties, offered)
     assert proba.argmax(axis=1).tolist() == [2, 1, 1]
-
-
-def test_argmax_and_exploration_run_over_what_is_offered():
+    # argmax and exploration run over what is offered
     proba = np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
     offered = np.array([[False, True, True], [True, False, True]])
     policy = ClassifierPolicy(Rigged(), epsilon=0.2).fit(np.eye(3), [0, 1, 2])
@@ -347,8 +341,8 @@ def test_classes_are_the_actions_of_the_logs():
 
 def test_one_rewarded_action_is_always_taken():
     logs = logs_of(reward=np.where(ACTION == "b", REWARD, 0), actions=[*"cba"])
-    for temperature in (None, 1.0):
-        policy = ClassifierPolicy(epsilon=0.3, temperature=temperature).fit(logs)
+    for model, temperature in ((None, None), (None, 1.0), (KNN, None)):
+        policy = ClassifierPolicy(model, epsilon=0.3, temperature=temperature).fit(logs)
         assert_allclose(policy.predict_proba(X), [[0.1, 0.8, 0.1]] * 120)
         assert {*policy.predict(X)} == {"b"}
 
@@ -419,7 +413,7 @@ def test_sparse_contexts_and_frames():
 # -- the estimator ---------------------------------------------------------------
 
 
-def test_score_on_logs_names_the_scorer():
+def test_scores_and_parameters_that_are_refused():
     policy = ClassifierPolicy().fit(X, ACTION)
     with pytest.raises(TypeError, match=r"scoring=PolicyScorer\(evaluator\)"):
         policy.score(logs_of())
@@ -428,6 +422,13 @@ def test_score_on_logs_names_the_scorer():
     for method in ("predict", "predict_proba"):
         with pytest.raises(NotFittedError):
             getattr(ClassifierPolicy(), method)(X)
+    # bad parameters are refused
+    bad = {"epsilon": (1.5, -0.1, "a"), "temperature": (0, np.inf), "classifier": (3,)}
+    for name, values in bad.items():
+        for value in values:
+            policy = ClassifierPolicy(**{name: value})
+            with pytest.raises(ValueError, match=f"The '{name}' parameter of Classif"):
+                policy.fit(X, ACTION)
 
 
 def test_clone_unfits_and_nested_parameters_work():
@@ -450,21 +451,10 @@ def test_clone_unfits_and_nested_parameters_work():
     search = GridSearchCV(policy, grid, scoring=scorer, cv=3).fit(logs_of())
     assert search.best_params_["epsilon"] == 0.2
     assert search.best_estimator_.classes_.tolist() == ["a", "b", "c"]
-
-
-def test_pickles_act_the_same_and_logs_stay_as_they_are():
+    # pickles act the same and logs stay as they are
     logs = logs_of(action=CODE / 2)
     before = pickle.dumps([logs.context, logs.action, logs.reward])
     policy = ClassifierPolicy(epsilon=0.1, temperature=0.5).fit(logs)
     other = pickle.loads(pickle.dumps(policy))
     assert_array_equal(other.predict_proba(X), policy.predict_proba(logs.context))
     assert pickle.dumps([logs.context, logs.action, logs.reward]) == before
-
-
-def test_bad_parameters_are_refused():
-    bad = {"epsilon": (1.5, -0.1, "a"), "temperature": (0, np.inf), "classifier": (3,)}
-    for name, values in bad.items():
-        for value in values:
-            policy = ClassifierPolicy(**{name: value})
-            with pytest.raises(ValueError, match=f"The '{name}' parameter of Classif"):
-                policy.fit(X, ACTION)

@@ -152,15 +152,13 @@ def test_learners_and_propensities(make):
     assert_allclose(found, plain)
 
 
-def test_parameters_may_name_labels():
+def test_labels_in_parameters_and_in_errors():
     weight = {"ann": 100.0, "bob": 1e-3, "cy": 1e-3}
     policy = ClassifierPolicy(LogisticRegression(class_weight=weight))
     policy.fit(LOGS["texts"])
     assert (policy.predict(LOGS["texts"]) == "ann").all()
     assert policy.classifier_.classes_.tolist() == ["ann", "bob", "cy"]
-
-
-def test_errors_of_labels_and_columns():
+    # errors of labels and columns
     with pytest.raises(ValueError, match="Negative values in data"):
         ClassifierPolicy(MultinomialNB()).fit(LOGS["texts"])
     policy = ClassifierPolicy(TooManyColumns(), temperature=1.0).fit(LOGS["texts"])

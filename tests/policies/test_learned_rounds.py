@@ -120,13 +120,10 @@ def test_parts_of_a_policy():
     two = [clone(LEARNERS[0]).fit(LOGS[:40]), clone(LEARNERS[1]).fit(LOGS[20:60])]
     assert learned_share(MixturePolicy(two, [0.5, 0.5]), LOGS) == 0.5
     assert learned_share(make_pipeline(PropensityClipper(), two[0]), LOGS) == 1 / 3
-    search = GridSearchCV(
-        LEARNERS[0], {"epsilon": [0.5]}, scoring=PolicyScorer(IPS()), cv=2
-    )
+    scoring = PolicyScorer(IPS())
+    search = GridSearchCV(LEARNERS[0], {"epsilon": [0.5]}, scoring=scoring, cv=2)
     assert learned_share(search.fit(TRAIN), LOGS) == 0.75
-
-
-def test_what_has_learned_from_no_round():
+    # what has learned from no round
     pi = np.full((N, 5), 0.2)
     logs = make_bandit_logs(N, n_actions=5, random_state=1).with_columns(pi=pi)
     for target in (pi, "pi", EpsilonGreedy()):
@@ -143,6 +140,11 @@ def test_evaluators_warn():
         table = evaluate(policies, LOGS, evaluators=[evaluator])
         assert warned(table["p", name]) == [0.75]
         assert warned(table["u", name]) == []
+    # learned rounds add up over parts
+    policy = clone(LEARNERS[1]).fit(TRAIN)
+    parts = [summarize(policy, part) for part in (LOGS[:50], LOGS[50:90], LOGS[90:])]
+    value = (parts[2] + parts[0] + parts[1]).values()["IPS"]
+    assert warned(value) == [0.75]
 
 
 def test_the_message():
@@ -165,9 +167,7 @@ def test_searches_are_silent_and_scores_of_training_parts_warn():
     cross_validate(search, LOGS, **options)
     with pytest.warns(LearnedRoundsWarning, match="100.0%"):
         cross_validate(LEARNERS[0], LOGS, **options, return_train_score=True)
-
-
-def test_a_search_over_evaluators_warns_of_its_policy():
+    # a search over evaluators warns of its policy
     policy = clone(LEARNERS[0]).fit(LOGS[:60])
     scorer = EvaluatorScorer(policy, validator=SNIPS())
     search = GridSearchCV(SNIPS(), {"cmax": [1, 3]}, scoring=scorer, cv=2)
@@ -212,11 +212,3 @@ def test_logs_with_groups_are_split_by_group():
     train, test = next(GroupShuffleSplit().split(logs, groups=logs.group))
     assert not set(logs[train].group) & set(logs[test].group)
     assert not warned(IPS().fit(logs[test]).evaluate(policy.fit(logs[train])))
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_learned_rounds_add_up_over_parts():
-    policy = clone(LEARNERS[1]).fit(TRAIN)
-    parts = [summarize(policy, part) for part in (LOGS[:50], LOGS[50:90], LOGS[90:])]
-    value = (parts[2] + parts[0] + parts[1]).values()["IPS"]
-    assert warned(value) == [0.75]

@@ -100,9 +100,8 @@ def test_frozen_members_survive_fit_and_clone_and_sparse_contexts():
     frozen = MixturePolicy([FrozenEstimator(LEARNED), UniformPolicy()], [0.5, 0.5])
     before = action_probabilities(frozen, LOGS)
     assert_array_equal(action_probabilities(clone(frozen).fit(LOGS), LOGS), before)
-    sparse_logs = BanditLogs(
-        sparse.csr_matrix(X), ACTION, np.ones(40), actions=[*"zcba"]
-    )
+    rows = sparse.csr_matrix(X)
+    sparse_logs = BanditLogs(rows, ACTION, np.ones(40), actions=[*"zcba"])
     assert_allclose(action_probabilities(frozen, sparse_logs), before)
 
 

@@ -137,6 +137,26 @@ def test_columns_are_the_actions_of_the_logs():
         (lambda X: np.ones((3, 2)), ValueError, "sum to 1 over the actions, got 2"),
         (lambda X: np.full((3, 2), np.nan), ValueError, "sum to 1.*got nan"),
         ("by_feature", TypeError, "not callable"),
+        # vectors that are no labels
+        (
+            lambda X: X[:, 0] > 0.5,
+            ValueError,
+            r"bool.*np\.where\(condition, 'b', 'a'\)",
+        ),
+        (
+            lambda X: (X[:, 0] > 0.5) * 1,
+            ValueError,
+            r"int64.*or one probability per act",
+        ),
+        (lambda X: X[:, 0], ValueError, r"np\.column_stack\(\[1 - p, p\]\)"),
+        (
+            lambda X: "a",
+            ValueError,
+            r"single label 'a'.*np\.full.*ConstantPolicy\('a'\)",
+        ),
+        (lambda X: [["a"]] * len(X), ValueError, r"shape \(3, 1\).*np\.ravel"),
+        (lambda X: ["a"], ValueError, r"shape \(1,\), expected \(3, 2\)"),
+        (lambda X: [None] * 3, ValueError, r"names None at row 0 \(3 such rows\)"),
     ],
 )
 def test_what_the_function_gives_is_checked(func, error, message):
@@ -171,11 +191,8 @@ def test_the_discount_is_not_taken_for_none():
     def never(X):
         return pd.DataFrame({"none": np.ones(len(X)), "discount": np.zeros(len(X))})
 
-    for policy in (
-        never(frame),
-        FunctionPolicy(never),
-        FunctionPolicy(never).fit(logs),
-    ):
+    function = FunctionPolicy(never)
+    for policy in (never(frame), function, clone(function).fit(logs)):
         assert IPS().fit(logs).score(policy) == 1.0
     # a rule names actions from a frame
     frame = pd.DataFrame({"basket": [20, 60, 50], "a": ["none", "none", "ship"]})
@@ -196,9 +213,7 @@ def test_the_discount_is_not_taken_for_none():
 def test_labels_of_the_kind_of_the_actions(actions):
     logs = BanditLogs(X[:2], actions, [1, 1])
     proba = action_probabilities(FunctionPolicy(lambda X: actions), logs)
-    assert_array_equal(
-        proba, [[0, 1], [1, 0]] if actions[0] > actions[1] else np.eye(2)
-    )
+    assert_array_equal(proba, np.eye(2)[:: -1 if actions[0] > actions[1] else 1])
 
 
 def test_labels_that_are_not_offered():
@@ -211,38 +226,16 @@ def test_labels_that_are_not_offered():
     late = BanditLogs(*given, actions=["a", "b"], available=offered)
     with pytest.raises(ValueError, match="0 to every offered action at row 0"):
         action_probabilities(rule, late)
-
-
-def test_the_row_of_a_wrong_label_is_that_of_the_logs():
-    """Also where evaluators ask for some rounds at a time."""
+    # zeros and ones where actions are other numbers
+    logs = BanditLogs(X, [1, 2, 3], [1, 1, 1])
+    with pytest.raises(ValueError, match=r"names 0 at row 0 .*label per row.* 3 col"):
+        action_probabilities(FunctionPolicy(lambda X: (X[:, 0] > 0.5) * 1), logs)
+    # also where evaluators ask for some rounds at a time
     context = np.arange(100_000.0)[:, None]
     logs = BanditLogs(context, [*"ab"] * 50_000, context[:, 0], np.full(100_000, 0.5))
     rule = FunctionPolicy(lambda X: np.where(X[:, 0] == 99_998, "B", "a"))
     with pytest.raises(ValueError, match=r"'B' at row 99998 .*Did you mean 'b'"):
         IPS().fit(logs).evaluate(rule)
-
-
-@pytest.mark.parametrize(
-    ("func", "message"),
-    [
-        (lambda X: X[:, 0] > 0.5, r"dtype is bool.*np\.where\(condition, 'b', 'a'\)"),
-        (lambda X: (X[:, 0] > 0.5) * 1, r"int64.*or one probability per action"),
-        (lambda X: X[:, 0], r"np\.column_stack\(\[1 - p, p\]\)"),
-        (lambda X: "a", r"single label 'a'.*np\.full.*ConstantPolicy\('a'\)"),
-        (lambda X: [["a"]] * len(X), r"shape \(3, 1\).*np\.ravel"),
-        (lambda X: ["a"], r"shape \(1,\), expected \(3, 2\)"),
-        (lambda X: [None] * 3, r"names None at row 0 \(3 such rows\)"),
-    ],
-)
-def test_vectors_that_are_no_labels_show_the_two_ways(func, message):
-    with pytest.raises(ValueError, match=message):
-        action_probabilities(FunctionPolicy(func), LOGS)
-
-
-def test_zeros_and_ones_where_actions_are_other_numbers():
-    logs = BanditLogs(X, [1, 2, 3], [1, 1, 1])
-    with pytest.raises(ValueError, match=r"names 0 at row 0 .*label per row.* 3 col"):
-        action_probabilities(FunctionPolicy(lambda X: (X[:, 0] > 0.5) * 1), logs)
 
 
 def test_labels_come_with_fit_and_a_pickle_with_its_function():
@@ -381,10 +374,7 @@ def test_attributes_and_several_columns_are_told():
 
     arrays = BanditLogs(np.zeros((2, 2)), ["a", "b"], np.ones(2), 0.5)  # have no names
     assert notes_of(misspelt, arrays) == ("KeyError", [])
-
-
-@pytest.mark.frames
-def test_many_columns_are_counted():
+    # many columns are counted
     pandas = pytest.importorskip("pandas")
     wide = pandas.DataFrame(np.zeros((2, 50)), columns=[f"c{j}" for j in range(50)])
     logs = BanditLogs(wide, ["a", "b"], np.ones(2), 0.5)

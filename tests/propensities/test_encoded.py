@@ -238,21 +238,7 @@ def test_policies_with_a_gap_that_they_do_not_learn_from():
     assert np.isfinite(estimated.propensity).all()
 
 
-def test_a_gap_of_one_logger():
-    logs = with_one_gap()
-    logs = BanditLogs(
-        logs.context, ITEM, CLICK, logger=np.repeat(["old", "new"], N // 2)
-    )
-    with encoding_told(LogisticRegression()) as told:
-        step = LoggerPropensityEstimator(LogisticRegression()).fit(logs)
-    assert len(told) == 1  # of two loggers and their folds
-    assert np.isfinite(step.transform(logs).logger_proba).all()
-    for one in step.estimators_.values():
-        assert isinstance(one.classifier_[0], ContextEncoder)
-        assert not hasattr(one, "odd")
-
-
-def test_gaps_that_come_later_are_explained():
+def test_gaps_of_one_logger_and_later_ones():
     logs = with_one_gap()
     policy = ClassifierPolicy(LogisticRegression()).fit(logs[10:])
     assert type(policy.classifier_) is LogisticRegression
@@ -262,6 +248,16 @@ def test_gaps_that_come_later_are_explained():
             ask(logs.context)
         [note] = info.value.__notes__
         assert "Fit it in a Pipeline that fills them: make_pipeline(Context" in note
+    # a gap of one logger
+    logger = np.repeat(["old", "new"], N // 2)
+    logs = BanditLogs(logs.context, ITEM, CLICK, logger=logger)
+    with encoding_told(LogisticRegression()) as told:
+        step = LoggerPropensityEstimator(LogisticRegression()).fit(logs)
+    assert len(told) == 1  # of two loggers and their folds
+    assert np.isfinite(step.transform(logs).logger_proba).all()
+    for one in step.estimators_.values():
+        assert isinstance(one.classifier_[0], ContextEncoder)
+        assert not hasattr(one, "odd")
 
 
 @pytest.mark.parametrize("model", [Ridge(), AdditiveSlateModel(Ridge())], ids=str)
@@ -304,8 +300,16 @@ def fitted(context, model, reward=CLICK):
     return ActionRewardModel(model).fit(logs).models_[0]
 
 
-def test_what_works_stays_as_it_is():
+def test_what_works_and_other_errors_stay():
+    X = logs_in("pandas").context
+    with pytest.raises(ValueError, match="'alpha' parameter of Ridge"):
+        fitted(X, Ridge(alpha=-1))
     pandas = pytest.importorskip("pandas")
+    lists = pandas.DataFrame({"x": [[1], [2]]})
+    with pytest.raises(TypeError, match="'x' of the context holds values") as info:
+        fitted(lists, Ridge(), [0, 1])
+    assert isinstance(info.value.__cause__, (TypeError, ValueError))
+    # what works stays as it is
     numbers = pandas.DataFrame({"x": RNG.rand(N), "z": RNG.rand(N) < 0.5})
     categories = numbers.assign(city=pandas.Categorical(CITY))
     for X, model in (
@@ -315,16 +319,13 @@ def test_what_works_stays_as_it_is():
     ):
         assert type(fitted(X, model)) is type(model)
 
+    # a warning that is an error is no refusal
+    class Fails(Ridge):
+        def fit(self, X, y):
+            raise UserWarning("no number, did not convert")
 
-def test_other_errors_are_raised():
-    X = logs_in("pandas").context
-    with pytest.raises(ValueError, match="'alpha' parameter of Ridge"):
-        fitted(X, Ridge(alpha=-1))
-    pandas = pytest.importorskip("pandas")
-    lists = pandas.DataFrame({"x": [[1], [2]]})
-    with pytest.raises(TypeError, match="'x' of the context holds values") as info:
-        fitted(lists, Ridge(), [0, 1])
-    assert isinstance(info.value.__cause__, (TypeError, ValueError))
+    with pytest.raises(UserWarning, match="did not convert"):
+        fitted(logs_in("pandas").context, Fails())
 
 
 def typo(X):
@@ -391,15 +392,6 @@ def test_a_call_warns_once(backend):
     with encoding_told(Ridge()) as told:  # and so does the next call
         DoublyRobust(reward_model=Ridge()).fit(logs)
     assert len(told) == 1
-
-
-def test_a_warning_that_is_an_error_is_no_refusal():
-    class Fails(Ridge):
-        def fit(self, X, y):
-            raise UserWarning("no number, did not convert")
-
-    with pytest.raises(UserWarning, match="did not convert"):
-        fitted(logs_in("pandas").context, Fails())
 
 
 def test_policies_say_whether_they_take_gaps():

@@ -55,10 +55,7 @@ def test_each_logger_is_estimated_from_its_own_rounds():
         )
     rows = np.arange(len(logs))
     assert_array_equal(found.propensity, found.logger_proba[rows, logs.logger_index])
-
-
-def test_no_round_explains_itself():
-    logs, _, _ = two_loggers()
+    # no round explains itself
     flipped = np.array(logs.action)
     flipped[0] = 1 - flipped[0]
     first, second = (
@@ -135,25 +132,7 @@ def test_loggers_of_the_catalogue_that_did_not_act():
     assert_allclose(balanced, IPS().fit(alone).score(pi[rows]))
     with pytest.raises(ValueError, match=r"'new' .*in a search pass cv=KFold"):
         step.transform(logs)
-
-
-@pytest.mark.thorough
-def test_a_search_over_loggers_one_after_the_other():
-    logs, _, _ = two_loggers(300)
-    logs = logs[np.argsort(logs.logger, kind="stable")]
-    steps = make_pipeline(LoggerPropensityEstimator(), IPSPolicy(LogisticRegression()))
-    grid = {"ipspolicy__classifier__C": [0.1, 1.0]}
-    scoring = PolicyScorer(MultiLoggerIPS(pooling="balanced"))
-    search = GridSearchCV(
-        steps, grid, scoring=scoring, cv=KFold(2), error_score="raise"
-    )
-    with pytest.raises(ValueError, match=r"'new' .*in a search pass cv=KFold"):
-        search.fit(logs)
-    search.set_params(cv=KFold(2, shuffle=True, random_state=0)).fit(logs)
-    assert np.isfinite(search.best_score_)
-
-
-def test_the_step_for_one_logger_warns_of_several():
+    # the step for one logger warns of several
     logs, _, _ = two_loggers()
     with pytest.warns(PropensityWarning, match="Use LoggerPropensityEst") as warned:
         PropensityEstimator().fit(logs)
@@ -163,3 +142,18 @@ def test_the_step_for_one_logger_warns_of_several():
     PropensityEstimator().fit(part)  # warnings are errors
     with pytest.raises(ValueError, match="Put LoggerPropensityEstimator in front"):
         PropensityClipper().fit_transform(logs)
+
+
+@pytest.mark.thorough
+def test_a_search_over_loggers_one_after_the_other():
+    logs, _, _ = two_loggers(300)
+    logs = logs[np.argsort(logs.logger, kind="stable")]
+    steps = make_pipeline(LoggerPropensityEstimator(), IPSPolicy(LogisticRegression()))
+    grid = {"ipspolicy__classifier__C": [0.1, 1.0]}
+    scoring = PolicyScorer(MultiLoggerIPS(pooling="balanced"))
+    how = {"scoring": scoring, "cv": KFold(2), "error_score": "raise"}
+    search = GridSearchCV(steps, grid, **how)
+    with pytest.raises(ValueError, match=r"'new' .*in a search pass cv=KFold"):
+        search.fit(logs)
+    search.set_params(cv=KFold(2, shuffle=True, random_state=0)).fit(logs)
+    assert np.isfinite(search.best_score_)

@@ -185,13 +185,6 @@ def test_a_classifier_without_weights_learns_the_proportions_of_rewards():
     assert abs(share - 7 / 8) < 4 * (7 / 64 / 2000) ** 0.5
 
 
-def test_one_rewarded_action_needs_no_classifier():
-    action = np.arange(80) % 2
-    logs = BanditLogs(X, action, action.astype(float), 0.5)
-    for model in (LOGISTIC, KNeighborsClassifier()):
-        assert {*ClassifierPolicy(model).fit(logs).predict(X)} == {1}
-
-
 # -- what models predict --------------------------------------------------------------
 class Given(BaseEstimator):
     """Gives what it was made of."""
@@ -217,19 +210,15 @@ def predictions(model):
     return ActionRewardModel(model).fit(logs).predict(X[:4])[:, 0]
 
 
-def test_a_prediction_per_row():
+def test_shapes_and_names_of_predictions():
     for shape in ((4,), (4, 1)):
         output = np.arange(4.0).reshape(shape)
         for given in (output, output.tolist()):
             assert_array_equal(predictions(Given(given)), np.arange(4.0))
     for shape in ((4, 2), (1, 4), (3,), (4, 1, 1)):
-        with pytest.raises(
-            ValueError, match=r"Given predicts an array of shape .* 4 r"
-        ):
+        with pytest.raises(ValueError, match=r"Given predicts an array .* 4 r"):
             predictions(Given(np.zeros(shape)))
-
-
-def test_a_probability_per_class():
+    # a probability per class
     proba = np.arange(8.0).reshape(4, 2) / 8
     for shape in ((4, 2), (4, 1, 2), (4, 2, 1)):
         found = predictions(GivenClassifier(proba.reshape(shape)))
@@ -237,15 +226,10 @@ def test_a_probability_per_class():
     for shape in ((4, 3), (4,), (3, 2), (2, 2, 2)):
         with pytest.raises(ValueError, match="its classes_ and its columns must agree"):
             predictions(GivenClassifier(np.zeros(shape)))
-
-
-def test_columns_of_a_frame_are_matched_by_name():
+    # columns of a frame are matched by name
     pandas = pytest.importorskip("pandas")
-    proba = np.arange(8.0).reshape(4, 2) / 8
     given = pandas.DataFrame(proba[:, ::-1], columns=[1, 0])
     assert_array_equal(predictions(GivenClassifier(given)), proba[:, 1])
     given.columns = ["a", "b"]
-    with pytest.raises(
-        ValueError, match=r"output of GivenC.*\.predict_proba are \['a'"
-    ):
+    with pytest.raises(ValueError, match=r"output of GivenC.*predict_proba are \['a'"):
         predictions(GivenClassifier(given))

@@ -32,7 +32,7 @@ def test_propensities_are_bounded_from_below(low):
     assert_array_equal(part.propensity, np.maximum(LOGS.propensity[100:], low))
 
 
-def test_only_the_propensity_changes():
+def test_what_the_step_changes_and_refuses():
     before = LOGS.propensity.copy()
     logs = LOGS.with_columns(x=np.arange(300))
     out = PropensityClipper(low=0.4).fit_transform(logs)
@@ -41,16 +41,12 @@ def test_only_the_propensity_changes():
     assert out.row_id == logs.row_id
     assert out.columns == logs.columns
     assert_array_equal(LOGS.propensity, before)
-
-
-def test_it_is_ips_with_raised_propensities():
+    # it is ips with raised propensities
     pi = action_probabilities(POLICY, LOGS)[np.arange(300), LOGS.action_index]
     value = make_pipeline(PropensityClipper(low=0.25), IPS()).fit(LOGS).score(POLICY)
     weights = pi / np.maximum(LOGS.propensity, 0.25)
     assert value == pytest.approx(np.mean(weights * LOGS.reward), rel=1e-12)
-
-
-def test_unknown_propensities_are_refused_with_the_remedy():
+    # unknown propensities are refused with the remedy
     unknown = LOGS.replace(propensity=None, logging_proba=None)
     step = PropensityClipper().fit(LOGS)
     for ask in (PropensityClipper().fit, step.transform):
@@ -59,6 +55,9 @@ def test_unknown_propensities_are_refused_with_the_remedy():
     for low in (-0.1, 1.1, "a", None):
         with pytest.raises(ValueError, match="The 'low' parameter of PropensityClip"):
             PropensityClipper(low=low).fit(LOGS)
+    # features are no business of this pipeline
+    with pytest.raises(TypeError, match="cannot be converted to an array"):
+        make_pipeline(StandardScaler(), IPS()).fit(LOGS)
 
 
 @pytest.mark.parametrize("routing", [False, True], ids=["", "routing"])
@@ -91,8 +90,3 @@ def test_a_search_over_the_bound(routing):
     best = search.best_estimator_
     assert best.score(POLICY) == IPS().fit(LOGS).score(POLICY)
     assert clone(best).get_params()["propensityclipper__low"] == 0.0
-
-
-def test_features_are_no_business_of_this_pipeline():
-    with pytest.raises(TypeError, match="cannot be converted to an array"):
-        make_pipeline(StandardScaler(), IPS()).fit(LOGS)

@@ -104,9 +104,16 @@ def test_rounds_are_recognised_and_others_get_the_classifier_of_all():
     assert_allclose(step.transform(copied).propensity, expected[::2])
     assert_allclose(step.transform(logs_of()).propensity, expected)  # built anew
     assert_allclose(logged(step.classifier_.predict_proba(X)), full)
+    # the floor is counted
+    plain = estimates(logs)
+    with pytest.warns(PropensityWarning, match=r"lie below floor=0\.3") as record:
+        step = PropensityEstimator(floor=0.3).fit(logs)
+    assert step.n_floored_ == record[0].message.value == (plain < 0.3).sum()
+    assert_allclose(step.transform(logs).propensity, np.maximum(plain, 0.3))
+    assert PropensityEstimator().fit(logs).n_floored_ == 0
 
 
-def test_groups_stay_together():
+def test_groups_and_offers():
     group, model = np.arange(N) // 7, LogisticRegression()
     expected = logged(out_of_fold(model, GroupKFold(5), groups=group))
     logs = logs_of(group=group)
@@ -114,6 +121,14 @@ def test_groups_stay_together():
     assert_allclose(estimates(logs, classifier=model, cv=GroupKFold(5)), expected)
     with pytest.raises(ValueError, match="cv leaves row 0 in no test part"):
         estimates(cv=TimeSeriesSplit(3))
+    # offered actions share the probability
+    available = RNG.random_sample((N, 3)) < 0.6
+    available[np.arange(N), CODE] = True
+    offered = np.where(available, out_of_fold(LogisticRegression(), KFold(5)), 0)
+    expected = logged(offered / offered.sum(axis=1, keepdims=True))
+    p = estimates(logs_of(available=available), classifier=LogisticRegression())
+    assert_allclose(p, expected)
+    assert_array_equal(p[available.sum(axis=1) == 1], 1)
 
 
 @pytest.mark.few_cases(1)
@@ -139,26 +154,6 @@ def test_calibration_repairs_overconfident_probabilities():
     assert calibrated < raw / 2
 
 
-def test_the_floor_is_counted():
-    logs = logs_of()
-    plain = estimates(logs)
-    with pytest.warns(PropensityWarning, match=r"lie below floor=0\.3") as record:
-        step = PropensityEstimator(floor=0.3).fit(logs)
-    assert step.n_floored_ == record[0].message.value == (plain < 0.3).sum()
-    assert_allclose(step.transform(logs).propensity, np.maximum(plain, 0.3))
-    assert PropensityEstimator().fit(logs).n_floored_ == 0
-
-
-def test_offered_actions_share_the_probability():
-    available = RNG.random_sample((N, 3)) < 0.6
-    available[np.arange(N), CODE] = True
-    offered = np.where(available, out_of_fold(LogisticRegression(), KFold(5)), 0)
-    expected = logged(offered / offered.sum(axis=1, keepdims=True))
-    p = estimates(logs_of(available=available), classifier=LogisticRegression())
-    assert_allclose(p, expected)
-    assert_array_equal(p[available.sum(axis=1) == 1], 1)
-
-
 def test_weights_of_the_logs_enter():
     weight = 1.0 + np.arange(N) % 3
     p = estimates(logs_of(sample_weight=weight), classifier=GaussianNB(), cv=KFold(2))
@@ -170,10 +165,7 @@ def test_weights_of_the_logs_enter():
     pipeline = make_pipeline(StandardScaler(), GaussianNB())
     weighted = estimates(logs_of(sample_weight=weight), classifier=pipeline)
     assert np.abs(weighted - estimates(classifier=pipeline)).max() > 1e-3
-
-
-def test_a_classifier_without_weights_warns():
-    weight = 1.0 + np.arange(N) % 3
+    # a classifier without weights warns
     classifier = KNeighborsClassifier(50)
     message = "KNeighborsClassifier takes no sample_w"
     with pytest.warns(PropensityWarning, match=message):
@@ -184,7 +176,7 @@ def test_a_classifier_without_weights_warns():
     assert_array_equal(alike, plain)
 
 
-def test_a_deterministic_logger_is_refused():
+def test_actions_without_a_choice():
     side, never = (X[:, 0] > 0).astype(int), np.zeros(N, int)
     for logs, classifier in (
         (logs_of(action=side), DecisionTreeClassifier()),
@@ -196,9 +188,7 @@ def test_a_deterministic_logger_is_refused():
             PropensityEstimator(classifier).fit(logs)
     # where there is one action it is certain
     assert_array_equal(estimates(logs_of(action=never)), 1)
-
-
-def test_an_action_that_a_fold_never_saw_gets_the_floor():
+    # an action that a fold never saw gets the floor
     action = ACTION.copy()
     action[7] = "z"
     with pytest.warns(PropensityWarning, match="1 estimated propensities lie below"):
@@ -267,9 +257,8 @@ def test_in_front_of_an_evaluator():
     policy = ClassifierPolicy(epsilon=0.5).fit(X, ACTION)
     pipeline = make_pipeline(PropensityEstimator(), DoublyRobust())
     value = pipeline.fit(logs_of(), Ridge()).score(policy)
-    by_hand = DoublyRobust(reward_model=Ridge()).fit(
-        PropensityEstimator().fit_transform(logs_of())
-    )
+    estimated = PropensityEstimator().fit_transform(logs_of())
+    by_hand = DoublyRobust(reward_model=Ridge()).fit(estimated)
     assert value == by_hand.score(policy)
     assert pipeline.fit(logs_of()).score(policy) != value
     with sklearn.config_context(enable_metadata_routing=True):
@@ -279,38 +268,27 @@ def test_in_front_of_an_evaluator():
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_a_search_over_its_parameters():
-    pipeline = make_pipeline(
-        PropensityEstimator(LogisticRegression()), PropensityClipper(), IPS()
-    )
-    grid = {
-        "propensityestimator__classifier__C": [1e-6, 1.0],
-        "propensityclipper__low": [0, 0.2],
-    }
+    first = PropensityEstimator(LogisticRegression())
+    pipeline = make_pipeline(first, PropensityClipper(), IPS())
+    names = "propensityestimator__classifier__C", "propensityclipper__low"
+    grid = dict(zip(names, ([1e-6, 1.0], [0, 0.2]), strict=True))
 
     def scorer(pipe, logs, y=None):
         errors = pipe[:-1].transform(logs).propensity - logged(MU)[logs.row_id.position]
         return -np.mean(errors**2)
 
     search = GridSearchCV(pipeline, grid, scoring=scorer, cv=3).fit(logs_of())
-    assert search.best_params_ == {
-        "propensityestimator__classifier__C": 1.0,
-        "propensityclipper__low": 0,
-    }
+    assert [search.best_params_[name] for name in names] == [1.0, 0]
     value = search.best_estimator_.score(UniformPolicy())
     assert value == clone(search.best_estimator_).fit(logs_of()).score(UniformPolicy())
 
 
 def test_bad_parameters_are_refused():
-    for name, value in (
-        ("floor", 0.0),
-        ("floor", 1.0),
-        ("calibration", "platt"),
-        ("classifier", LinearSVC()),
-        ("cv", 1),
-        ("cv", "prefit"),
-    ):
-        with pytest.raises(ValueError, match=f"The '{name}' parameter"):
-            estimates(**{name: value})
+    bad = {"floor": (0.0, 1.0), "calibration": ("platt",), "cv": (1, "prefit")}
+    for name, values in (bad | {"classifier": (LinearSVC(),)}).items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"The '{name}' parameter"):
+                estimates(**{name: value})
 
 
 # -- theory -----------------------------------------------------------------------

@@ -41,7 +41,7 @@ class Halver(BaseLogTransformer):
         return logs.replace(reward=logs.reward / self.by)
 
 
-def test_a_step_of_ones_own():
+def test_steps_of_ones_own():
     step = Halver().fit(LOGS)
     assert step.n_rounds_ == 4
     assert step.n_features_in_ == 4
@@ -50,18 +50,7 @@ def test_a_step_of_ones_own():
     assert out.context is LOGS.context
     assert out.row_id == LOGS.row_id
     assert_array_equal(Halver(by=4).fit_transform(LOGS).reward, LOGS.reward / 4)
-
-
-@pytest.mark.parametrize("routing", [False, True], ids=["", "routing"])
-def test_steps_in_front_of_an_evaluator(routing):
-    with sklearn.config_context(enable_metadata_routing=routing):
-        pipeline = make_pipeline(Halver(), PropensityClipper(), Halver(), IPS())
-        value = pipeline.fit(LOGS).score(UniformPolicy())
-    assert value == IPS().fit(LOGS).score(UniformPolicy()) / 4
-    assert clone(pipeline).set_params(**{"halver-1__by": 4})[0].by == 4
-
-
-def test_only_logs_are_learned_from():
+    # only logs are learned from
     for other in (UniformPolicy(), np.zeros((4, 2)), None, "pi"):
         assert Halver().fit(LOGS).transform(other) is other  # unchanged
     for X in (np.zeros((4, 2)), UniformPolicy(), None):
@@ -71,12 +60,19 @@ def test_only_logs_are_learned_from():
         Halver().transform(LOGS)
     with pytest.raises(ValueError, match="The 'by' parameter of Halver"):
         Halver(by=0.5).fit(LOGS)
-
-
-def test_output_settings_are_for_features():
+    # output settings are for features
     with sklearn.config_context(transform_output="pandas"):
         assert isinstance(Halver().fit_transform(LOGS), BanditLogs)
     assert not hasattr(Halver(), "set_output")
+
+
+@pytest.mark.parametrize("routing", [False, True], ids=["", "routing"])
+def test_steps_in_front_of_an_evaluator(routing):
+    with sklearn.config_context(enable_metadata_routing=routing):
+        pipeline = make_pipeline(Halver(), PropensityClipper(), Halver(), IPS())
+        value = pipeline.fit(LOGS).score(UniformPolicy())
+    assert value == IPS().fit(LOGS).score(UniformPolicy()) / 4
+    assert clone(pipeline).set_params(**{"halver-1__by": 4})[0].by == 4
 
 
 # -- logs know whether their propensities were estimated ------------------------------

@@ -6,8 +6,8 @@ import gzip
 import json
 import re
 
-import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from skope_ope.__main__ import main
 
@@ -104,26 +104,20 @@ def test_formats(write, audited, refused, name, text, expected, packed):
     assert found.group(1) == expected
 
 
-def test_what_cannot_be_read(write, refused):
+def test_formats_that_are_named_or_refused(write, refused, path, audited, tmp_path):
+    # columns are named for tables and refused elsewhere
+    assert "is read as csv: name the columns of the action" in refused(path)
+    assert "with --action and --reward" in refused(path, "--action", "item")
+    vw = write("log.txt", "1:0:0.5 | a\n")
+    assert "is read as vw, whose columns are known" in refused(vw, *ITEM)
+    # what cannot be read
     packed = gzip.compress(b"item,click\n" * 5, mtime=0)
     assert "damaged or cut off" in refused(write("log.csv", packed[:-9]))
     for data in (b"", b"\n \n"):
-        path = write("log.csv", data)
-        assert "log.csv is empty" in refused(path)
+        assert "log.csv is empty" in refused(write("log.csv", data))
     path.unlink()
     assert "log.csv: no such file" in refused(path)
-
-
-def test_open_bandit_is_a_campaign_or_a_table(write, audited, tmp_path):
-    write(f"{tmp_path.name}.csv", OPEN_BANDIT)
-    assert "(open-bandit)" in audited(tmp_path)["about"]["log"]
-    path = write("men.csv", OPEN_BANDIT)
-    words = ("--action", "item_id", "--reward", "click", "--context", "")
-    found = audited(path, *words, "--propensity", "propensity_score")
-    assert "(csv): 2 rounds, 2 actions, 0 features" in found["about"]["log"]
-
-
-def test_logs_of_vw(write, audited, refused):
+    # logs of vw
     path = write("log.vw", "1:0:0.5 | a\n2:1:nonsense | b\n")
     assert "line 2" in refused(path)
     words = "--skip-bad-lines", "--format", "vw-cb"
@@ -132,13 +126,13 @@ def test_logs_of_vw(write, audited, refused):
     assert audited(path, "--format", "vw-cb-eval")["n_actions"] == 2
     events = VW_EVENT.format(-1, 1, 0, 1, 2) + VW_EVENT.format(0, 2, 1, 2, 1)
     assert "(vw): 2 rounds" in audited(write("log.jsonl", events))["about"]["log"]
-
-
-def test_columns_are_named_for_tables_and_refused_elsewhere(path, write, refused):
-    assert "is read as csv: name the columns of the action" in refused(path)
-    assert "with --action and --reward" in refused(path, "--action", "item")
-    vw = write("log.txt", "1:0:0.5 | a\n")
-    assert "is read as vw, whose columns are known" in refused(vw, *ITEM)
+    # open bandit is a campaign or a table
+    write(f"{tmp_path.name}.csv", OPEN_BANDIT)
+    assert "(open-bandit)" in audited(tmp_path)["about"]["log"]
+    path = write("men.csv", OPEN_BANDIT)
+    words = ("--action", "item_id", "--reward", "click", "--context", "")
+    found = audited(path, *words, "--propensity", "propensity_score")
+    assert "(csv): 2 rounds, 2 actions, 0 features" in found["about"]["log"]
 
 
 @pytest.mark.frames
@@ -201,10 +195,7 @@ def test_the_context(path, audited, words, n_features):
         ((*NAMED, "--context", "p"), "column 'p' is the propensity"),
         ((*NAMED, "--context", "age,city,age"), "names column 'age' twice"),
         ((*NAMED, *BARE, "--actions", "a,c"), "action 'b' at line 2 is not among act"),
-        (
-            (*ITEM, *BARE, "--logging-proba", "p"),
-            "names 1 columns (p), but there are 2",
-        ),
+        ((*ITEM, *BARE, "--logging-proba", "p"), "names 1 columns (p), but there are"),
         ((*ITEM, *BARE, "--logging-proba", "p,q"), "no column 'q'"),
         ((*ITEM, *BARE, "--logging-proba", "a=p,a=w"), "names 'a' twice"),
         ((*ITEM, *BARE, "--reward", "click-3*w"), "must be the name of one field"),
@@ -214,7 +205,7 @@ def test_columns_that_mean_nothing(path, refused, words, message):
     assert message in refused(path, *words)
 
 
-def test_listed_actions_are_of_the_kind_of_the_logged_ones(write, audited):
+def test_labels_and_their_order(write, audited, refused):
     for items, actions in (
         ("ab", ["b", "a", "c"]),
         ("12", [2, 1, 3]),
@@ -224,6 +215,14 @@ def test_listed_actions_are_of_the_kind_of_the_logged_ones(write, audited):
         path = write("log.csv", "item,click\n" + "".join(f"{one},1\n" for one in items))
         found = audited(path, *ITEM, "--actions", ",".join(map(str, actions)))
         assert found["facts"]["actions"]["action"] == actions
+    # numbers stay in their order and other orders are refused
+    path = write("log.csv", "item,click,p.10,p.9\n9,1,0.25,0.75\n9,0,0.25,0.75\n")
+    table = audited(path, *ITEM, "--logging-proba", "p.10,p.9")["facts"]["actions"]
+    assert table["action"] == [9, 10]
+    assert table["mean propensity"][0] == 0.75
+    path = write("log.csv", "item,click,p_b,p_a\na,1,0.5,0.5\nb,0,0.5,0.5\n")
+    told = refused(path, *ITEM, *BARE, "--logging-proba", "p_b,p_a")
+    assert "in this order, or as LABEL=COLUMN" in told
 
 
 @pytest.mark.frames
@@ -239,7 +238,7 @@ def test_rounded_probabilities_of_all_actions(tmp_path, audited, format):
         frame.to_parquet(path)
     found = audited(path, *ITEM, "--logging-proba", "p1,p2", *BARE)
     actions = found["facts"]["actions"]
-    np.testing.assert_allclose(actions["mean propensity"], [1 / 3, 0.5])
+    assert_allclose(actions["mean propensity"], [1 / 3, 0.5])
     assert "rounded to 2 digits, so 1 of 2 rows" in json.dumps(found)
 
 
@@ -259,18 +258,6 @@ def test_all_probabilities_of_a_trace(write, audited, given):
     table = found["facts"]["actions"]
     assert table["action"] == ["a", "b", "c"]  # c was never logged
     assert table["mean propensity"][:2] == [0.2, 0.3]
-
-
-def test_numbers_stay_in_their_order_and_other_orders_are_refused(
-    write, audited, refused
-):
-    path = write("log.csv", "item,click,p.10,p.9\n9,1,0.25,0.75\n9,0,0.25,0.75\n")
-    table = audited(path, *ITEM, "--logging-proba", "p.10,p.9")["facts"]["actions"]
-    assert table["action"] == [9, 10]
-    assert table["mean propensity"][0] == 0.75
-    path = write("log.csv", "item,click,p_b,p_a\na,1,0.5,0.5\nb,0,0.5,0.5\n")
-    told = refused(path, *ITEM, *BARE, "--logging-proba", "p_b,p_a")
-    assert "in this order, or as LABEL=COLUMN" in told
 
 
 def test_json_lines_are_what_the_csv_file_is(path, write, audited, refused):
@@ -296,9 +283,8 @@ def test_json_lines_are_what_the_csv_file_is(path, write, audited, refused):
                 name.replace("user.age", "age") for name in one["columns"]
             ]
     assert left == right
-    assert "at line 3" in refused(
-        write("log.jsonl", text.replace('"p": 0.75', '"p": 1.5')), *nested
-    )
+    wrong = write("log.jsonl", text.replace('"p": 0.75', '"p": 1.5'))
+    assert "at line 3" in refused(wrong, *nested)
     named = write("log.json", text)
     assert audited(named, *nested, "--format", "jsonl")["n_rounds"] == 3
 
@@ -319,20 +305,19 @@ def test_a_missing_reward_is_never_to_be_filled(tmp_path, refused, format):
     assert "unrelated to action and outcome; never fil" in told
 
 
-def test_rare_texts_share_a_column(write, audited):
+def test_texts_of_features(write, audited, path, capsys):
+    # another file has columns of the same kind
+    other = write("other.csv", TEXT.replace("Rome", "1").replace("Oslo", "2"))
+    words = (*NAMED, "--context", "age,city", "--policy", "uniform")
+    assert main(["evaluate", str(path), *words, "--compare-logs", str(other)]) == 2
+    assert "'city' holds texts in one of the files" in capsys.readouterr().err
+    # rare texts share a column
     cities = [f"c{i}" for i in range(150)]
     lines = [f"{i % 2},1,0.5,{city}\n" for i, city in enumerate(cities + cities[:90])]
     path = write("log.csv", "item,click,p,city\n" + "".join(lines))
     found = audited(path, *NAMED, "--context", "city")
     assert "'city' holds 150 different texts" in json.dumps(found)
     assert "(as 100 columns" in found["about"]["log"]
-
-
-def test_another_file_has_columns_of_the_same_kind(path, write, capsys):
-    other = write("other.csv", TEXT.replace("Rome", "1").replace("Oslo", "2"))
-    words = (*NAMED, "--context", "age,city", "--policy", "uniform")
-    assert main(["evaluate", str(path), *words, "--compare-logs", str(other)]) == 2
-    assert "'city' holds texts in one of the files" in capsys.readouterr().err
 
 
 # -- rows that cannot be --------------------------------------------------------------

@@ -125,20 +125,7 @@ def test_there_and_back_again():
     assert found["n_actions"] == 2
     logs = BanditLogs(sparse.eye(3, format="csr"), [0, 1, 0], [1, 0, 1])
     assert_array_equal(to_obp(logs)["context"], np.eye(3))
-
-
-def test_the_value_of_obp():
-    """IPS of obp is mean(reward * action_dist[action, position] / pscore)."""
-    given = feedback(200)
-    pi = np.random.RandomState(1).dirichlet(np.ones(3), size=200)
-    rows = np.arange(200)
-    w = pi[rows, given["action"]] / given["pscore"]
-    with pytest.warns(UserWarning):
-        value = IPS().fit(from_obp(given)).score(pi)
-    assert value == pytest.approx((w * given["reward"]).mean(), rel=1e-12)
-
-
-def test_slates_there_and_back_in_any_order():
+    # slates there and back in any order
     given = slates()
     logs = from_obp(given)
     assert isinstance(logs, SlateLogs)
@@ -153,6 +140,17 @@ def test_slates_there_and_back_in_any_order():
         for name, values in given.items()
     }
     check_same(to_obp(from_obp(mixed)), given)
+
+
+def test_the_value_of_obp():
+    """IPS of obp is mean(reward * action_dist[action, position] / pscore)."""
+    given = feedback(200)
+    pi = np.random.RandomState(1).dirichlet(np.ones(3), size=200)
+    rows = np.arange(200)
+    w = pi[rows, given["action"]] / given["pscore"]
+    with pytest.warns(UserWarning):
+        value = IPS().fit(from_obp(given)).score(pi)
+    assert value == pytest.approx((w * given["reward"]).mean(), rel=1e-12)
 
 
 @pytest.mark.frames

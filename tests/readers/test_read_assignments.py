@@ -95,7 +95,7 @@ def test_files(exposures, orders, tmp_path, kind):
         read_growthbook(*paths, **bad)
 
 
-def test_aggregates_and_windows(exposures, orders):
+def test_rewards_experiments_and_variations(exposures, orders):
     def reward(**words):
         return read_growthbook(exposures, orders, **COMMON, **words).reward.tolist()
 
@@ -105,6 +105,25 @@ def test_aggregates_and_windows(exposures, orders):
     assert reward(outcome_time=None) == [103, 0, 55, 0]
     logs = read_growthbook(exposures, orders, **{**COMMON, "reward": None})
     assert logs.reward.tolist() == [2, 0, 1, 1]  # counts
+    # one experiment at a time
+    words = {"weights": "even", "reward": "value"}
+    with pytest.raises(ValueError, match=r"2 experiments \('button', 'other'\)"):
+        read_growthbook(exposures, orders, **words)
+    with pytest.raises(ValueError, match=r"experiment 'buttn'\. Did you mean 'button"):
+        read_growthbook(exposures, orders, **words, experiment="buttn")
+    one = exposures[exposures["experiment_id"] == "button"]
+    assert len(read_growthbook(one, orders, **words)) == 4
+    # a variation that nobody saw
+    weights = {"0": 0.3, "1": 0.3, "2": 0.4}
+    logs = read_growthbook(exposures, orders, **{**COMMON, "weights": weights})
+    assert_array_equal(logs.actions, [0, 1, 2])
+    weights = {"0": 0.3, "1": 0.3, "new": 0.4}
+    logs = read_growthbook(exposures, orders, **{**COMMON, "weights": weights})
+    assert_array_equal(logs.actions, ["0", "1", "new"])
+    assert_array_equal(logs.action, ["0", "1", "1", "0"])
+    one = exposures[exposures["variation_id"] == 0]
+    with pytest.raises(ValueError, match="weights='even' needs several"):
+        read_growthbook(one, orders, **{**COMMON, "weights": "even"})
 
 
 def test_numbers_as_times(exposures, orders):
@@ -145,16 +164,6 @@ def test_users_in_several_variations(exposures, orders):
         read_growthbook(only, orders, **COMMON, several_variations="drop")
 
 
-def test_one_experiment_at_a_time(exposures, orders):
-    words = {"weights": "even", "reward": "value"}
-    with pytest.raises(ValueError, match=r"2 experiments \('button', 'other'\)"):
-        read_growthbook(exposures, orders, **words)
-    with pytest.raises(ValueError, match=r"experiment 'buttn'\. Did you mean 'button"):
-        read_growthbook(exposures, orders, **words, experiment="buttn")
-    one = exposures[exposures["experiment_id"] == "button"]
-    assert len(read_growthbook(one, orders, **words)) == 4
-
-
 @pytest.mark.parametrize(
     ("weights", "error", "message"),
     [
@@ -169,19 +178,6 @@ def test_one_experiment_at_a_time(exposures, orders):
 def test_splits_that_are_none(exposures, orders, weights, error, message):
     with pytest.raises(error, match=message):
         read_growthbook(exposures, orders, **{**COMMON, "weights": weights})
-
-
-def test_a_variation_that_nobody_saw(exposures, orders):
-    weights = {"0": 0.3, "1": 0.3, "2": 0.4}
-    logs = read_growthbook(exposures, orders, **{**COMMON, "weights": weights})
-    assert_array_equal(logs.actions, [0, 1, 2])
-    weights = {"0": 0.3, "1": 0.3, "new": 0.4}
-    logs = read_growthbook(exposures, orders, **{**COMMON, "weights": weights})
-    assert_array_equal(logs.actions, ["0", "1", "new"])
-    assert_array_equal(logs.action, ["0", "1", "1", "0"])
-    one = exposures[exposures["variation_id"] == 0]
-    with pytest.raises(ValueError, match="weights='even' needs several"):
-        read_growthbook(one, orders, **{**COMMON, "weights": "even"})
 
 
 def test_a_split_that_the_counts_contradict_is_found():
@@ -238,15 +234,13 @@ def test_eppo(tmp_path, orders, kind):
     assert value == pytest.approx(5 / 0.4 / 4)
 
 
-def test_attributes_that_are_no_json(orders):
+def test_tables_that_are_refused(orders, exposures):
     events = pandas.DataFrame(eppo_events())
     events["subjectAttributes"] = ["{}"] * 5 + ["no JSON"]
     words = {"outcome_user": "user_id", "context": ["subjectAttributes.browser"]}
     with pytest.raises(ValueError, match=r"must hold JSON for 'subj.* row 5"):
         read_eppo(events, orders, weights="even", experiment="button", **words)
-
-
-def test_tables_and_parameters_that_are_none(exposures, orders):
+    # tables and parameters that are none
     with pytest.raises(TypeError, match="outcomes must be the path of a file, or a"):
         read_growthbook(exposures, ORDERS, **COMMON)
     with pytest.raises(ValueError, match="assignments: the frame has no column 'exper"):
@@ -263,7 +257,6 @@ def test_tables_and_parameters_that_are_none(exposures, orders):
     orders.loc[2, "user_id"] = None
     with pytest.raises(ValueError, match=r"outcomes: .* missing value at row 2"):
         read_growthbook(exposures.drop(index=1), orders, **COMMON)
-    with pytest.raises(ValueError, match="'several_variations' parameter"):
-        read_growthbook(exposures, orders, **COMMON, several_variations="keep")
-    with pytest.raises(ValueError, match="'context' parameter"):
-        read_growthbook(exposures, orders, **COMMON, context="browser")
+    for name, value in (("several_variations", "keep"), ("context", "browser")):
+        with pytest.raises(ValueError, match=f"'{name}' parameter"):
+            read_growthbook(exposures, orders, **COMMON, **{name: value})

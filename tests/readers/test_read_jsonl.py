@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import scan_logs
 from skope_ope.exceptions import LogsWarning
@@ -67,13 +67,10 @@ def test_all_probabilities_from_a_list_or_an_object(tmp_path):
     rows = [row | {"by": dict(zip(MODELS, PROBA, strict=True))} for row in traces()]
     path = write(tmp_path, rows)
     roles = {"action": "model", "reward": "solved", "context": ["context.age"]}
-    names, fields = (
-        {name: f"by.{name}" for name in MODELS},
-        ["probs.0", "probs.1", "probs.2"],
-    )
-    listed = read_jsonl(path, **roles, actions=MODELS, logging_proba=fields)
-    named = read_jsonl(path, **roles, logging_proba=names)
-    for logs in (listed, named):
+    names = {name: f"by.{name}" for name in MODELS}
+    fields = {"actions": MODELS, "logging_proba": ["probs.0", "probs.1", "probs.2"]}
+    for words in (fields, {"logging_proba": names}):
+        logs = read_jsonl(path, **roles, **words)
         assert_array_equal(logs.logging_proba, [PROBA] * 12)
         assert_array_equal(logs.propensity, PROBA * 4)
 
@@ -123,25 +120,22 @@ def test_a_mistake_is_told_with_its_line(tmp_path):
         read(2, {"solved": None})
     with pytest.raises(ValueError, match=r"log\.jsonl: .* at line 4"):
         read(3, {"prob": 1.5})
-    with pytest.raises(ValueError, match=r"no column 'mdel'. Did you mean 'model'"):
-        read(0, {}, action="mdel")
-    with pytest.raises(ValueError, match=r"no column 'contxt'. Did you mean 'cont"):
-        read(0, {}, context=["contxt"])
-    with pytest.raises(ValueError, match="'model' is the action, so it cannot also be"):
-        read(0, {}, context=["model"])
-    with pytest.raises(ValueError, match="name the columns of the context"):
-        read(0, {}, context=None)
-    with pytest.raises(ValueError, match=r"no column 'solvd'\. Did you mean 'solved'"):
-        read(0, {}, context=None, reward="solvd")
-    logs = read_jsonl(
-        tmp_path / "log.jsonl", **ROLES | {"propensity": 1 / 3}, context=[]
-    )
+    for roles, message in (
+        ({"action": "mdel"}, r"no column 'mdel'. Did you mean 'model'"),
+        ({"context": ["contxt"]}, r"no column 'contxt'. Did you mean 'cont"),
+        ({"context": ["model"]}, "'model' is the action, so it cannot also be"),
+        ({"context": None}, "name the columns of the context"),
+        ({"context": None, "reward": "solvd"}, r"'solvd'\. Did you mean 'solved'"),
+        ({"backend": "dask"}, "backend must be one of"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read(0, {}, **roles)
+    roles = ROLES | {"propensity": 1 / 3, "context": []}
+    logs = read_jsonl(tmp_path / "log.jsonl", **roles)
     assert logs.n_features == 0
     assert_array_equal(logs.propensity, [1 / 3] * 12)
     with pytest.raises(TypeError, match=r"Use \['context'\]"):
         read(0, {}, context="context")
-    with pytest.raises(ValueError, match="backend must be one of"):
-        read(0, {}, backend="dask")
     with pytest.warns(LogsWarning, match=r"line 5: field 'context.plan' is 3 among"):
         read(4, {"context": {"age": 3, "plan": 3, "flag": True}})
     with pytest.warns(LogsWarning) as told:
@@ -151,16 +145,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path):
         read_jsonl(tmp_path / "none.jsonl", **ROLES, context=[])
 
 
-def test_lazy_logs_name_the_reader(tmp_path):
-    path = write(tmp_path, traces())
-    roles = {**ROLES, "context": ["context.age"]}
-    with pytest.raises(ValueError, match=r"cannot be scanned. JSON lines .* read_json"):
-        scan_logs(path, **roles)
-    with pytest.raises(ValueError, match=r"format='jsonl' cannot be scanned"):
-        scan_logs(path, format="jsonl", **roles)
-
-
-def test_context_by_object_and_by_pattern(tmp_path):
+def test_contexts_and_roles(tmp_path):
     path = write(tmp_path, traces())
     for context in ("context", "context.*", "con*"):
         logs = read_jsonl(path, **ROLES, context=[context])
@@ -169,6 +154,22 @@ def test_context_by_object_and_by_pattern(tmp_path):
         read_jsonl(path, **ROLES, context=["*"])
     with pytest.raises(TypeError, match=r"got the text '\*'\.$"):
         read_jsonl(path, **ROLES, context="*")
+    # roles that are no single field
+    with pytest.raises(ValueError, match="must be the name of one field, got 'solved"):
+        read_jsonl(path, **ROLES | {"reward": "solved - 3*usage.cost"}, context=[])
+    with pytest.raises(TypeError, match="must be the name of one field, got <func"):
+        read_jsonl(path, **ROLES | {"reward": lambda row: 1}, context=[])
+    with pytest.raises(ValueError, match=r"probs is an object of 0, 1, 2: use logging"):
+        read_jsonl(path, **ROLES | {"propensity": "probs"}, context=[])
+    roles = {"action": "model", "reward": "solved", "context": []}
+    with pytest.raises(ValueError, match=r"use logging_proba=\{'0': 'probs.0', '1': "):
+        read_jsonl(path, **roles, logging_proba="probs")
+    # lazy logs name the reader
+    roles = {**ROLES, "context": ["context.age"]}
+    with pytest.raises(ValueError, match=r"cannot be scanned. JSON lines .* read_json"):
+        scan_logs(path, **roles)
+    with pytest.raises(ValueError, match=r"format='jsonl' cannot be scanned"):
+        scan_logs(path, format="jsonl", **roles)
 
 
 def test_rounded_probabilities_sum_to_one(tmp_path):
@@ -185,19 +186,6 @@ def test_rounded_probabilities_sum_to_one(tmp_path):
     rows[4]["probs"] = [0.2, 0.3, 0.7]
     with pytest.raises(ValueError, match=r"got 1\.2 at line 5"):
         read_jsonl(write(tmp_path, rows), **roles)
-
-
-def test_roles_that_are_no_single_field(tmp_path):
-    path = write(tmp_path, traces())
-    with pytest.raises(ValueError, match="must be the name of one field, got 'solved"):
-        read_jsonl(path, **ROLES | {"reward": "solved - 3*usage.cost"}, context=[])
-    with pytest.raises(TypeError, match="must be the name of one field, got <func"):
-        read_jsonl(path, **ROLES | {"reward": lambda row: 1}, context=[])
-    with pytest.raises(ValueError, match=r"probs is an object of 0, 1, 2: use logging"):
-        read_jsonl(path, **ROLES | {"propensity": "probs"}, context=[])
-    roles = {"action": "model", "reward": "solved", "context": []}
-    with pytest.raises(ValueError, match=r"use logging_proba=\{'0': 'probs.0', '1': "):
-        read_jsonl(path, **roles, logging_proba="probs")
 
 
 # -- lines and fields -----------------------------------------------------------------
@@ -257,7 +245,7 @@ def test_rounded_rows_are_divided_by_their_sums(tmp_path, digits):
     assert told[0].message.value == off.sum()
     assert Path(told[0].filename) == Path(__file__)
     assert_array_equal(found[~off], proba[~off])
-    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+    assert_allclose(found.sum(axis=1), 1, atol=1e-6)
 
 
 @pytest.mark.parametrize(

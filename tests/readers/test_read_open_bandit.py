@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import PseudoInverse, SlateIPS, SlateLogs, UniformSlatePolicy
 from skope_ope.readers import read_open_bandit
@@ -49,7 +49,7 @@ def campaign(tmp_path):
     return folder
 
 
-def test_logs(campaign):
+def test_rounds_and_slates_of_one_slot(campaign):
     logs = read_open_bandit(campaign / "men.csv")
     assert_array_equal(logs.actions, [0, 1, 2])
     assert_array_equal(logs.action, [1, 0])
@@ -62,9 +62,7 @@ def test_logs(campaign):
     )
     assert_array_equal(logs.action_context, FEATURES)
     assert_array_equal(logs.columns["position"], [3, 1])
-
-
-def test_slates_of_one_slot(campaign):
+    # slates of one slot
     logs = read_open_bandit(campaign, as_slates=True)
     same = read_open_bandit(campaign)
     assert isinstance(logs, SlateLogs)
@@ -92,7 +90,7 @@ def test_the_probability_of_the_shown_item_is_known(campaign, share):
     assert PseudoInverse().fit(known).evaluate(target).value == 0
 
 
-def test_the_folder_of_a_campaign_may_be_named(campaign):
+def test_folders_and_parts_of_the_context(campaign):
     logs = read_open_bandit(str(campaign))
     assert_array_equal(logs.action, [1, 0])
     packed = gzip.compress((campaign / "men.csv").read_bytes())
@@ -101,6 +99,11 @@ def test_the_folder_of_a_campaign_may_be_named(campaign):
     assert_array_equal(read_open_bandit(campaign).action, [1, 0])
     with pytest.raises(ValueError, match=r"is a folder without random\.csv\. Name"):
         read_open_bandit(campaign.parent)
+    # parts of the context
+    assert read_open_bandit(campaign, affinity=False).context.shape == (2, 5)
+    assert read_open_bandit(campaign, user_features=False).context.shape == (2, 6)
+    bare = read_open_bandit(campaign, user_features=False, affinity=False)
+    assert_array_equal(bare.context, [[0, 0, 1], [1, 0, 0]])
 
 
 @pytest.mark.parametrize(
@@ -126,13 +129,6 @@ def test_items_may_be_named(campaign, tmp_path):
         text(*(",".join(line.split(",")[:7]) for line in (HEADER, *ROWS)))
     )
     assert read_open_bandit(campaign).n_actions == 2
-
-
-def test_parts_of_the_context(campaign):
-    assert read_open_bandit(campaign, affinity=False).context.shape == (2, 5)
-    assert read_open_bandit(campaign, user_features=False).context.shape == (2, 6)
-    bare = read_open_bandit(campaign, user_features=False, affinity=False)
-    assert_array_equal(bare.context, [[0, 0, 1], [1, 0, 0]])
 
 
 def test_logs_that_are_read_with_each_other_share_columns(campaign, tmp_path):
@@ -191,15 +187,14 @@ def test_malformed_items(campaign, lines, message):
 
 def test_malformed_logs(campaign):
     path = campaign / "men.csv"
-    path.write_text(text(HEADER, ROWS[0].replace(",3,0,", ",3,2,")))
-    with pytest.raises(ValueError, match=r"men\.csv: reward 2 at line 2 lies outside"):
-        read_open_bandit(path)
-    path.write_text(text(HEADER, ROWS[0].replace("0.5", "0")))
-    with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]"):
-        read_open_bandit(path)
-    path.write_text(text(HEADER, ROWS[0].replace(",1,3,", ",-1,3,")))
-    with pytest.raises(ValueError, match=r"line 2: item_id is .-1., not a whole"):
-        read_open_bandit(path)
+    for found, by, message in (
+        (",3,0,", ",3,2,", r"men\.csv: reward 2 at line 2 lies outside"),
+        ("0.5", "0", r"propensity must lie in \(0, 1\]"),
+        (",1,3,", ",-1,3,", r"line 2: item_id is .-1., not a whole"),
+    ):
+        path.write_text(text(HEADER, ROWS[0].replace(found, by)))
+        with pytest.raises(ValueError, match=message):
+            read_open_bandit(path)
     path.write_text("1:0:0.5 a,b\n")
     with pytest.raises(ValueError, match="Is it a log of the Open Bandit Dataset"):
         read_open_bandit(path)
@@ -210,14 +205,8 @@ def test_malformed_logs(campaign):
         read_open_bandit(campaign, item_context="items.csv")
 
 
-def test_arguments_are_checked(campaign):
-    for name in ("path", "item_context", "user_features", "affinity", "align_with"):
-        with pytest.raises(ValueError, match=f"The '{name}' parameter"):
-            read_open_bandit(**{"path": campaign, name: 3})
-
-
 # -- the table ------------------------------------------------------------------------
-def test_columns_in_any_order_with_others_among_them(campaign):
+def test_columns_and_arguments(campaign):
     expected = read_open_bandit(campaign)
     order = [8, 3, 6, 2, 0, 5, 1, 9, 4, 7]
     cells = [line.split(",") for line in (HEADER, *ROWS)]
@@ -229,15 +218,16 @@ def test_columns_in_any_order_with_others_among_them(campaign):
     (campaign / "men.csv").write_text(text(header, *ROWS))
     found = read_open_bandit(campaign, user_features=False).context
     assert_array_equal(found[:, -3:], [[2, 0, 0], [0, 0, 1]])
-
-
-def test_missing_columns(campaign):
+    # missing columns
     for name in ("timestamp", "item_id", "click", "propensity_score"):
         (campaign / "men.csv").write_text(text(HEADER.replace(name, "other"), *ROWS))
-        with pytest.raises(
-            ValueError, match=rf"men\.csv has no column '{name}'; it has"
-        ):
+        message = rf"men\.csv has no column '{name}'; it has"
+        with pytest.raises(ValueError, match=message):
             read_open_bandit(campaign)
+    # arguments are checked
+    for name in ("path", "item_context", "user_features", "affinity", "align_with"):
+        with pytest.raises(ValueError, match=f"The '{name}' parameter"):
+            read_open_bandit(**{"path": campaign, name: 3})
 
 
 @pytest.mark.parametrize(
@@ -294,7 +284,7 @@ def test_real_logs(data_dir):
     assert time.process_time() - start < 2.0  # 0.15 s; a loaded machine may be slow
     assert (len(logs), logs.n_actions, logs.context.shape[1]) == (10_000, 34, 62)
     assert logs.reward.sum() == 46
-    np.testing.assert_allclose(logs.propensity, 1 / 34, rtol=1e-15)
+    assert_allclose(logs.propensity, 1 / 34, rtol=1e-15)
     assert_array_equal(logs.actions, np.arange(34))
     assert_array_equal(logs.context[:, :3].sum(axis=0), [3284, 3388, 3328])
     # three, five, nine and eight categories, one each per row

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.feature_extraction import FeatureHasher
 
 from skope_ope.exceptions import LogsWarning
@@ -74,7 +74,7 @@ def assert_same_logs(a, b):
     assert (a.context != b.context).nnz == 0
 
 
-def test_cb(write):
+def test_cb_and_its_columns(write):
     logs = read_vw(write(CB))
     assert_array_equal(logs.action, [1, 2])
     assert_array_equal(logs.reward, [0.0, 1.0])
@@ -85,6 +85,24 @@ def test_cb(write):
     assert logs.context.nnz == 4
     assert_same_logs(logs, read_vw(write(CB), format="cb"))
     assert_same_logs(logs, read_vw(write(gzip.compress(CB.encode()), "log.vw.gz")))
+    # columns of features
+    one = read_vw(write("1:0:1 | a b\n", "1.vw"), n_features=2**10)
+    two = read_vw(write("1:0:1 | b c\n2:0:1 | a\n", "2.vw"), n_features=2**10)
+    assert one.context.shape[1] == two.context.shape[1] == 1024
+    assert columns_of(two, 0) & columns_of(one, 0) == {column_of("b", 1024)}
+    assert columns_of(two, 1) == {column_of("a", 1024)}
+    path = write(ADF)
+    assert read_vw(path, n_action_features=8).action_context.shape == (2, 8)
+    assert read_vw(path, n_action_features=0).action_context is None
+    own = read_vw(path, n_action_features=None).action_context
+    assert own.shape == (2, 2)
+    assert_array_equal(own.sum(axis=0), 1)
+    text = "| a\n0:1:0.5 | b\n\n| c\n0:1:0.5 | d\n"
+    assert read_vw(write(text)).action_context.shape == (2, 2, 256)
+    with pytest.raises(ValueError, match="Pass a smaller n_action_features"):
+        read_vw(write(text), max_action_bytes=2 * 2 * 256 * 8 - 1)
+    same = read_vw(write(ADF), max_action_bytes=2 * 256 * 8)
+    assert same.action_context.shape == (2, 256)
 
 
 @pytest.mark.parametrize("name", ["cb_adf", "json", "dsjson"])
@@ -123,26 +141,6 @@ def test_single_lines_and_blocks_of_lines(write, text, n_rounds):
     logs = read_vw(write(text))
     assert len(logs) == n_rounds
     assert (logs.available is None) == (logs.n_actions < 3)
-
-
-def test_columns_of_features(write):
-    one = read_vw(write("1:0:1 | a b\n", "1.vw"), n_features=2**10)
-    two = read_vw(write("1:0:1 | b c\n2:0:1 | a\n", "2.vw"), n_features=2**10)
-    assert one.context.shape[1] == two.context.shape[1] == 1024
-    assert columns_of(two, 0) & columns_of(one, 0) == {column_of("b", 1024)}
-    assert columns_of(two, 1) == {column_of("a", 1024)}
-    path = write(ADF)
-    assert read_vw(path, n_action_features=8).action_context.shape == (2, 8)
-    assert read_vw(path, n_action_features=0).action_context is None
-    own = read_vw(path, n_action_features=None).action_context
-    assert own.shape == (2, 2)
-    assert_array_equal(own.sum(axis=0), 1)
-    text = "| a\n0:1:0.5 | b\n\n| c\n0:1:0.5 | d\n"
-    assert read_vw(write(text)).action_context.shape == (2, 2, 256)
-    with pytest.raises(ValueError, match="Pass a smaller n_action_features"):
-        read_vw(write(text), max_action_bytes=2 * 2 * 256 * 8 - 1)
-    same = read_vw(write(ADF), max_action_bytes=2 * 256 * 8)
-    assert same.action_context.shape == (2, 256)
 
 
 @pytest.mark.parametrize(
@@ -218,13 +216,6 @@ def test_malformed_lines_raise_with_their_number_or_are_skipped(
     assert_same_logs(logs, read_vw(write(FILES[name])))
 
 
-def test_both_kinds_of_skipped_events_are_counted_apart(write):
-    text = CB + "1:x:0.5 | a\n1:1:0 | a\n1:1:3 | a\n| a\n"
-    with pytest.warns(LogsWarning) as caught:
-        assert len(read_vw(write(text), on_error="skip")) == 2
-    assert [w.message.value for w in caught] == [1, 3]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -248,7 +239,7 @@ def test_files_that_are_no_bandit_logs(write, text, message):
         read_vw(write(text))
 
 
-def test_what_is_never_skipped_or_counted(write, tmp_path):
+def test_what_is_skipped_and_what_never(write, tmp_path):
     with pytest.raises(ValueError, match="leave it out with action_labels='tag'"):
         read_vw(write(ADF), action_labels="tag", n_actions=3)
     with pytest.raises(ValueError, match="line 3: this is a slates log"):
@@ -262,6 +253,11 @@ def test_what_is_never_skipped_or_counted(write, tmp_path):
     for on_error in ("raise", "skip"):
         with pytest.raises(ValueError, match="damaged or cut off"):
             read_vw(write(whole[: len(whole) - 12]), on_error=on_error)
+    # both kinds of skipped events are counted apart
+    text = CB + "1:x:0.5 | a\n1:1:0 | a\n1:1:3 | a\n| a\n"
+    with pytest.warns(LogsWarning) as caught:
+        assert len(read_vw(write(text), on_error="skip")) == 2
+    assert [w.message.value for w in caught] == [1, 3]
 
 
 def test_arguments_are_checked(write):
@@ -387,7 +383,7 @@ def test_real_dsjson(read_real, name):
     assert str(logs.timestamp[0]) == "2021-02-04T16:31:29.246000"
     assert (np.diff(logs.timestamp) >= np.timedelta64(0)).all()
     # epsilon-greedy 0.2 over four actions, ranked by `a` in every event
-    np.testing.assert_allclose(
+    assert_allclose(
         np.sort(logs.logging_proba, axis=1), [[0.05, 0.05, 0.05, 0.85]] * len(logs)
     )
     tagged, _ = read_real(name, action_labels="tag")

@@ -147,15 +147,6 @@ def test_moments(tmp_path, write):
             column_a(write(path, ["2026-01-01", text]), "moment")
 
 
-def test_the_days_of_years(tmp_path):
-    years = [1600, 1900, 1969, 2000, 2023, 2024, 2100, 9999]
-    days = np.concatenate(
-        [np.arange(f"{y}-01-01", f"{y}-12-31", dtype="datetime64[D]") for y in years]
-    )
-    path = write_csv(tmp_path / "log.csv", [f"{day} 00:00:00" for day in days])
-    assert_array_equal(column_a(path, "moment"), days)
-
-
 # -- JSON lines -----------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("kind", "values", "expected"),
@@ -197,11 +188,18 @@ def test_what_a_field_of_json_lines_cannot_mean(tmp_path, kind, values, message)
         column_a(write_jsonl(tmp_path / "log.jsonl", values), kind)
 
 
-def test_numbers_among_texts_are_told(tmp_path):
+def test_texts_and_days(tmp_path):
     path = write_jsonl(tmp_path / "log.jsonl", ["a", 3, True])
     with pytest.warns(LogsWarning, match=r"line 2: field 'a' is 3 among .*\(2 such"):
         found = column_a(path, "feature")
     assert found.tolist() == ["a", "3", "true"]
+    # the days of years
+    years = [1600, 1900, 1969, 2000, 2023, 2024, 2100, 9999]
+    days = np.concatenate(
+        [np.arange(f"{y}-01-01", f"{y}-12-31", dtype="datetime64[D]") for y in years]
+    )
+    path = write_csv(tmp_path / "log.csv", [f"{day} 00:00:00" for day in days])
+    assert_array_equal(column_a(path, "moment"), days)
 
 
 # -- parquet --------------------------------------------------------------------------

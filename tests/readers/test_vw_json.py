@@ -79,7 +79,7 @@ def test_forms_of_a_label(read, label):
     assert_array_equal(logs.propensity, [0.25, 0.25])
 
 
-def test_events_without_a_list_of_actions(read):
+def test_events_of_lists_of_none_and_of_no_decision(read):
     lines = [
         {"_label_Action": 3, "_label_Cost": 1, "_label_Probability": 0.5, "a": 2},
         {"_label": "3:1:0.5 4", "a": 2},
@@ -92,9 +92,12 @@ def test_events_without_a_list_of_actions(read):
     assert_array_equal(logs.reward, [-1, -1])
     assert_array_equal(logs.actions, [3, 4])
     assert has_features(logs, [("a", 2.0)], [("a", 2.0)])
-
-
-def test_lines_that_are_no_decision(read):
+    # events with and without lists do not mix
+    lines = [json_line({"_multi": MULTI}), json_line({"_label_Action": 1})]
+    for some in (lines, lines[::-1]):
+        with pytest.raises(ValueError, match="a list of actions, and others do not"):
+            read("".join(some), format="json")
+    # lines that are no decision
     whole = json_line({"_multi": MULTI})
     for label in ({}, {"_label": 1}, {"_label_Cost": 1}, {"_label_Probability": 1}):
         with pytest.warns(LogsWarning, match="skipped 1 event"):
@@ -223,13 +226,6 @@ def test_the_logging_distribution_follows_the_ranking(read, a, p, expected):
     assert (None if found is None else found.tolist()) == expected
 
 
-def test_rounding_is_no_contradiction(read):
-    third = [0.33, 0.33, 0.33]
-    rounded = [([0.5049, 0.25, 0.2451], 0.5), ([0.8166667, 0.0916, 0.0917], 0.81666)]
-    for p, propensity in ((third, 0.33), (third, 1 / 3), *rounded):
-        assert ranked(read, [2, 1, 3], p, propensity).logging_proba is None
-
-
 @pytest.mark.parametrize("n_actions", [2, 30, 500])
 def test_many_actions_of_32_bits_agree(read, n_actions):
     p = np.random.default_rng(0).dirichlet(np.ones(n_actions)).astype(np.float32)
@@ -273,15 +269,7 @@ def test_contradictions(read, a, p, message):
         ranked(read, a, p)
 
 
-def test_the_action_of_the_label_is_the_index_counted_from_zero_or_one(read):
-    for action in (1, 2, "2"):
-        assert read(dsjson_line(_label_Action=action), format="dsjson").action == [1]
-    for action in (0, 3, 1.0, "x", "1_0", True, [1], 10**400):
-        with pytest.raises(ValueError, match="must be 1, counted from 0, or 2, fr"):
-            read(dsjson_line(_label_Action=action), format="dsjson")
-
-
-def test_tags_carry_the_logging_distribution_along(read):
+def test_tags_rounding_and_labels(read):
     lines = ""
     for tags, chosen, p in (("ba", 0, [0.5, 0.5]), ("cab", 1, [0.4, 0.5, 0.1])):
         multi = [{"_tag": tag, "x": 1} for tag in tags]
@@ -289,13 +277,17 @@ def test_tags_carry_the_logging_distribution_along(read):
         lines += dsjson_line({"_multi": multi}, a=a, p=p, _labelIndex=chosen)
     logs = read(lines, action_labels="tag")
     assert_array_equal(logs.logging_proba, [[0.5, 0.5, 0], [0.5, 0.1, 0.4]])
-
-
-def test_events_with_and_without_lists_do_not_mix(read):
-    lines = [json_line({"_multi": MULTI}), json_line({"_label_Action": 1})]
-    for some in (lines, lines[::-1]):
-        with pytest.raises(ValueError, match="a list of actions, and others do not"):
-            read("".join(some), format="json")
+    # rounding is no contradiction
+    third = [0.33, 0.33, 0.33]
+    rounded = [([0.5049, 0.25, 0.2451], 0.5), ([0.8166667, 0.0916, 0.0917], 0.81666)]
+    for p, propensity in ((third, 0.33), (third, 1 / 3), *rounded):
+        assert ranked(read, [2, 1, 3], p, propensity).logging_proba is None
+    # the action of the label is the index counted from zero or one
+    for action in (1, 2, "2"):
+        assert read(dsjson_line(_label_Action=action), format="dsjson").action == [1]
+    for action in (0, 3, 1.0, "x", "1_0", True, [1], 10**400):
+        with pytest.raises(ValueError, match="must be 1, counted from 0, or 2, fr"):
+            read(dsjson_line(_label_Action=action), format="dsjson")
 
 
 # -- actions that come again are parsed once ------------------------------------------

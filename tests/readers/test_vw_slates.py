@@ -50,9 +50,7 @@ def test_events_of_slots(read):
     assert_array_equal(logs.slate, [[1, 4]])
     assert_array_equal(logs.columns["slot_propensity"], [[0.8, 0.6]])
     assert_array_equal(logs.candidates[0], [[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]])
-
-
-def test_ccb_events_of_several_lengths(read):
+    # ccb events of several lengths
     short = CCB.replace("ccb slot 0:0.25:0.75 0,1 |Slot i", "ccb action |Action g")
     short = short.replace("2:-1:0.5,0:0.25,1:0.25", "3:-2:0.1")
     logs = read(f"{CCB}\n\n{short}\n", format="ccb")
@@ -66,9 +64,7 @@ def test_ccb_events_of_several_lengths(read):
     offered = [[[1, 1, 1, 0], [1, 1, 0, 0]], [[1, 1, 1, 1], [0, 0, 0, 0]]]
     assert_array_equal(logs.candidates, np.array(offered, dtype=bool))
     assert logs.item_features.shape == (4, 256)
-
-
-def test_ccb_rewards_of_slots(read):
+    # ccb rewards of slots
     text = CCB.replace("0:0.25:0.75 0,1", "0:-0.25:0.75")
     logs = read(text, format="ccb", n_action_features=0)
     assert_array_equal(logs.slot_reward, [[1, 0.25]])
@@ -82,9 +78,7 @@ def test_ccb_rewards_of_slots(read):
     assert read(text, format="ccb", n_actions=6).max_candidates == 6
     with pytest.raises(ValueError, match="an event has 3 actions, but n_actions=2"):
         read(text, format="ccb", n_actions=2)
-
-
-def test_slates_give_a_product_logger(read):
+    # slates give a product logger
     logs = read(f"{FULL}\n\n{FULL}\n", format="slates")
     assert_array_equal(logs.slate, [[1, 4]] * 2)
     assert_array_equal(logs.reward, [-0.8] * 2)
@@ -174,9 +168,7 @@ def test_json_events(read):
     assert has_features(logs, *[[("User^age", 3.0), ("slot0.S^f=1", 1.0)]] * 2)
     with pytest.raises(ValueError, match="line 1: an action of the event has no tag"):
         read(CCB, format="ccb", action_labels="tag")
-
-
-def test_slates_in_json(read):
+    # slates in json
     multi = [{"_slot_id": 0}, {"_slot_id": 1}, {"_slot_id": 1}]
     outcomes = [{"_a": 0, "_p": 1.0}, {"_a": [1, 0], "_p": [0.7, 0.3]}]
     event = {"c": {"_multi": multi, "_slots": [{}, {}]}, "_outcomes": outcomes}

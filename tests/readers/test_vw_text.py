@@ -61,7 +61,7 @@ def test_outcomes(read, line, expected):
     assert math.copysign(1.0, found[1]) == math.copysign(1.0, expected[1])
 
 
-def test_actions_of_single_lines(read):
+def test_actions_of_lines_and_blocks(read):
     logs = read("1:9 3:2:0.7 | a\n2:0:0.5 | a\n")
     assert_array_equal(logs.actions, [1, 2, 3])
     assert_array_equal(logs.available, [[True, False, True], [True] * 3])
@@ -74,9 +74,7 @@ def test_actions_of_single_lines(read):
     assert_array_equal(read("2:0:0.5 | a\n", n_actions=3).actions, [1, 2, 3])
     with pytest.raises(ValueError, match=r"action 3, counted from 1, but n_act"):
         read("3:0:0.5 | a\n", n_actions=2)
-
-
-def test_unlabelled_lines_and_blocks(read):
+    # unlabelled lines and blocks
     for line in ("| a", "1 | a", "1:2 | a", "1:2 2:3 | a", "t| a"):
         with pytest.warns(LogsWarning, match="skipped 1 event"):
             assert len(read(f"{ONE}{line}\n", format="cb")) == 1
@@ -84,6 +82,15 @@ def test_unlabelled_lines_and_blocks(read):
         text = f"{BLOCK}shared | s\n{label} | a\n| b\n"
         with pytest.warns(LogsWarning, match="skipped 1 event"):
             assert len(read(text, format="cb_adf")) == 1
+    # a block
+    logs = read("shared |u a\n first|A x\n7:-2:0.25 second|A y:3\n")
+    assert (logs.action[0], logs.reward[0], logs.propensity[0]) == (1, 2.0, 0.25)
+    assert has_features(logs, [("u^a", 1.0)])
+    expected = hashed([[("A^x", 1.0)], [("A^y", 3.0)]], 256).toarray()
+    assert_array_equal(logs.action_context, expected)
+    logs = read("0:1:0.5 | a\n| b\n")
+    assert logs.action[0] == 0
+    assert has_features(logs, [])
 
 
 @pytest.mark.parametrize(
@@ -140,15 +147,6 @@ def test_the_evaluated_action_comes_first(read, text, action, evaluated):
 
 
 # -- blocks of lines ------------------------------------------------------------------
-def test_a_block(read):
-    logs = read("shared |u a\n first|A x\n7:-2:0.25 second|A y:3\n")
-    assert (logs.action[0], logs.reward[0], logs.propensity[0]) == (1, 2.0, 0.25)
-    assert has_features(logs, [("u^a", 1.0)])
-    expected = hashed([[("A^x", 1.0)], [("A^y", 3.0)]], 256).toarray()
-    assert_array_equal(logs.action_context, expected)
-    logs = read("0:1:0.5 | a\n| b\n")
-    assert logs.action[0] == 0
-    assert has_features(logs, [])
 
 
 @pytest.mark.parametrize(
@@ -191,7 +189,7 @@ def adf(chosen, *names):
     return "\n".join(lines) + "\n\n"
 
 
-def test_varying_numbers_and_features_of_actions(read):
+def test_lists_and_tags_of_actions(read):
     logs = read(adf(1, "", "", "") + adf(0, ""), format="cb_adf", n_action_features=16)
     assert_array_equal(logs.actions, [0, 1, 2])
     assert_array_equal(logs.available, [[True, True, True], [True, False, False]])
@@ -208,9 +206,7 @@ def test_varying_numbers_and_features_of_actions(read):
     rows = [["a"], ["b"], ["b"], [], ["a"], ["d", "e"]]
     expected = hashed([[(name, 1.0) for name in row] for row in rows], 64).toarray()
     assert_array_equal(logs.action_context, expected.reshape(3, 2, 64))
-
-
-def test_tags_recognise_an_action_at_any_position(read):
+    # tags recognise an action at any position
     text = adf(0, "tea", "cocoa", "milk") + adf(0, "milk", "'tea")
     logs = read(text, action_labels="tag", n_action_features=16)
     assert logs.actions.tolist() == ["cocoa", "milk", "tea"]

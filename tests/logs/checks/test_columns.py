@@ -4,6 +4,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from skope_ope import BanditLogs, SlateLogs, audit
@@ -22,7 +23,7 @@ def found(logs, *names):
 
 
 # -- facts ----------------------------------------------------------------------------
-def test_facts_by_hand():
+def test_facts():
     logs = BanditLogs(
         np.zeros((4, 2)),
         ["b", "a", "b", "b"],
@@ -41,8 +42,8 @@ def test_facts_by_hand():
     table = facts["actions"]
     assert table["action"] == ["a", "b", "c"]
     assert table["rounds"] == [1, 3, 0]
-    np.testing.assert_allclose(table["mean reward"], [0, 2 / 3, np.nan])
-    np.testing.assert_allclose(table["mean propensity"], [0.25, 0.6, np.nan])
+    assert_allclose(table["mean reward"], [0, 2 / 3, np.nan])
+    assert_allclose(table["mean propensity"], [0.25, 0.6, np.nan])
     assert facts["loggers"]["logger"] == ["y", "x"]
     assert facts["loggers"]["rounds"] == [3, 1]
     told = [facts[f"reward, {name}"] for name in ("lowest", "highest", "mean")]
@@ -56,15 +57,12 @@ def test_facts_by_hand():
     assert facts["rounds of a group, most"] == 3
     assert facts["effective groups"] == pytest.approx(16 / 10)
     assert (facts["first time"], facts["last time"]) == (10, 40)
-
-
-def test_facts_of_many_actions_and_rewards_and_of_dates():
+    # facts of many actions and rewards and of dates
     action = np.append(np.arange(20_000), np.full(7, 1234))
     reward = np.random.default_rng(0).random(len(action))
     time = np.datetime64("2026-01-01T00:00:00") + np.arange(len(action))
-    facts = facts_of(
-        BanditLogs(np.zeros((len(action), 1)), action, reward, timestamp=time)
-    )
+    x = np.zeros((len(action), 1))
+    facts = facts_of(BanditLogs(x, action, reward, timestamp=time))
     assert facts["number of actions"] == 20_000
     table = facts["actions, most and least"]
     assert len(table["action"]) == 100
@@ -74,17 +72,32 @@ def test_facts_of_many_actions_and_rewards_and_of_dates():
     assert "actions" not in facts
     assert facts["reward, distinct values"] == "more than 1,000"
     assert facts["first time"] == "2026-01-01T00:00:00"
+    # facts of slates
+    slate, offered = [[0, 1], [2, -1], [1, 0], [0, -1]], [[1, 1, 0], [1, 1, 1]]
+    offered = np.array([*offered, [1, 1, 0], [1, 0, 0]], dtype=bool)
+    logs = SlateLogs(np.zeros((4, 1)), slate, [1.0, 0, 2, 0])
+    logs = logs.with_columns(sample_weight=[1.0, 1, 2, 2])
+    facts = facts_of(logs)
+    assert facts["empty slots, share"] == 0.25
+    table = {"slot": [0, 1], "share filled": [1, 0.5], "distinct candidates": [3, 2]}
+    assert facts["slots"] == table
+    assert "candidates of a page, highest" not in facts
+    assert facts["sample weight, mean"] == 1.5
+    assert list(found(logs, *OF_FACTS)) == ["few_rewards"]
+    told = facts_of(SlateLogs(logs.context, slate, logs.reward, candidates=offered))
+    assert told["candidates, most"] == 3
+    ends = [told[f"candidates of a page, {end}"] for end in ("lowest", "highest")]
+    assert ends == [1, 3]
 
 
-def test_unseen_actions():
+def test_few_actions_rewards_and_groups():
     logs = BanditLogs(np.zeros((2, 1)), [0, 1], [1.0, 0], actions=range(10))
     one = found(logs, *OF_FACTS)["unseen_actions"]
     assert (one.severity, one.number, one.effect) == ("note", 8, 0.8)
     assert "8 (2, 3, 4, 5, 6 and 3 more)" in one.found
     assert one.actions == (2, 3, 4, 5, 6, 7, 8, 9)
 
-
-def test_few_rewards():
+    # few rewards
     def of(reward):
         reward = np.asarray(reward, dtype=float)
         logs = BanditLogs(np.zeros((len(reward), 1)), np.zeros(len(reward)), reward)
@@ -101,8 +114,7 @@ def test_few_rewards():
     assert "Check the column" in of(np.zeros(100)).advice[0]
     assert of([1.0]).severity == "note"  # of one round nobody expects more
 
-
-def test_few_groups():
+    # few groups
     def of(group):
         zeros = np.zeros(len(group))
         reward = np.arange(len(group)) % 2.0
@@ -115,24 +127,6 @@ def test_few_groups():
     unequal = np.append(np.zeros(1000, int), np.arange(1, 100))
     assert "100 groups, which count as 1.2" in of(unequal).found
     assert "1 group." in of(np.zeros(9)).found
-
-
-def test_facts_of_slates():
-    slate, offered = [[0, 1], [2, -1], [1, 0], [0, -1]], [[1, 1, 0], [1, 1, 1]]
-    offered = np.array([*offered, [1, 1, 0], [1, 0, 0]], dtype=bool)
-    logs = SlateLogs(np.zeros((4, 1)), slate, [1.0, 0, 2, 0])
-    logs = logs.with_columns(sample_weight=[1.0, 1, 2, 2])
-    facts = facts_of(logs)
-    assert facts["empty slots, share"] == 0.25
-    table = {"slot": [0, 1], "share filled": [1, 0.5], "distinct candidates": [3, 2]}
-    assert facts["slots"] == table
-    assert "candidates of a page, highest" not in facts
-    assert facts["sample weight, mean"] == 1.5
-    assert list(found(logs, *OF_FACTS)) == ["few_rewards"]
-    told = facts_of(SlateLogs(logs.context, slate, logs.reward, candidates=offered))
-    assert told["candidates, most"] == 3
-    ends = [told[f"candidates of a page, {end}"] for end in ("lowest", "highest")]
-    assert ends == [1, 3]
 
 
 # -- columns of the context -----------------------------------------------------------
@@ -221,10 +215,8 @@ def test_sparse_and_wide():
 def frame_logs(column="visitor_id", n_values=200, group=None):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    values = {
-        "price": rng.integers(0, 900, 500),
-        column: rng.integers(0, n_values, 500),
-    }
+    values = {"price": rng.integers(0, 900, 500)}
+    values[column] = rng.integers(0, n_values, 500)
     group = None if group is None else values.pop(group)
     action = rng.integers(0, 2, 500)
     return BanditLogs(pd.DataFrame(values), action, rng.random(500), 0.5, group=group)

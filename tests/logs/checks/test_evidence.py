@@ -52,7 +52,7 @@ def mean_e(n_rounds, share=None, group=None, choices=None):
     return total
 
 
-def test_an_e_value_by_hand():
+def test_e_values_by_hand():
     f = np.array([2.0, 0.5])
     expected = np.mean([(1 + s) * (1 - s / 2) for s in STAKES])
     assert np.exp(log_e_value(f)) == pytest.approx(expected, rel=1e-14)
@@ -63,9 +63,7 @@ def test_an_e_value_by_hand():
     assert log_e_value(np.zeros(1)) == pytest.approx(np.log((0.9 + 0.5) / 3))
     assert mean_e(6) == pytest.approx(1, rel=1e-12)
     assert mean_e(3, share=np.array([1.0, 0.1, 0.4])) == pytest.approx(1, rel=1e-12)
-
-
-def test_rounds_that_repeat_the_choice_of_their_group():
+    # rounds that repeat the choice of their group
     group = np.array([0, 0, 0, 1, 2])
     repeated = [(a, a, a, b, c) for a, b, c in product(range(3), repeat=3)]
     assert mean_e(5, group=group, choices=repeated) == pytest.approx(1, rel=1e-12)
@@ -73,9 +71,7 @@ def test_rounds_that_repeat_the_choice_of_their_group():
     f = GUESS / MU
     alone = [np.exp(log_e_value(np.repeat(f[a], 3))) for a in range(3)]
     assert MU @ alone > 3
-
-
-def test_thinned_rounds_with_their_weights():
+    # thinned rounds with their weights
     # rounds of action 2 are all kept, others with probability 1/2, 1/10
     kept = np.array([0.5, 0.1, 1.0])
     law = MU * kept / (MU @ kept)
@@ -148,7 +144,7 @@ def test_a_held_out_probability_is_one_of_the_other_half():
         (np.array([0, 0, 1, 1, 1, 0, 0, 1]), [0.25, 0.5, 0.5, 0.5, 0, 0.5, 0.25, 0.5]),
     ):
         found = held_out_proba(logs, np.arange(8), crosswise(half))
-        np.testing.assert_allclose(found, expected)
+        assert_allclose(found, expected)
 
 
 def test_probabilities_sum_to_one_over_what_is_offered():
@@ -182,16 +178,14 @@ def expected_f(x, mu, action, half, **fields):
     return total[half == 1], bets
 
 
-def test_the_mean_of_a_bet_is_one():
+def test_bets_have_mean_one():
     x, vip, hour, action = shop(6000)
     learned = np.arange(6000) < 4000
     mu = RULE[np.where(hour >= 18, 1, np.where(vip, 0, 2))]  # wrong where it learned
     mean, bets = expected_f(x, mu, action, (~learned).astype(int))
     assert bets.cell.max() >= 0  # something is bet
     assert mean == pytest.approx(1, abs=1e-12)
-
-
-def test_the_mean_e_value_of_temperatures_is_one():
+    # the mean e value of temperatures is one
     mu = np.array([[0.7, 0.25, 0.05], [0.1, 0.9, 0.0], [1.0, 0.0, 0.0]])
     rows, total = np.arange(3), 0.0
     for log in product(range(3), repeat=3):
@@ -208,7 +202,7 @@ def test_the_means_by_hand():
     inverse = InversePropensities(logs, np.arange(8))
     assert inverse.half_step == 0.005
     inverse.half_step = 0  # as if they had more digits
-    np.testing.assert_allclose(inverse.by_action(), [1.125, 1.0417, 1.0417], atol=5e-4)
+    assert_allclose(inverse.by_action(), [1.125, 1.0417, 1.0417], atol=5e-4)
     one = inverse.too_small_for(0)
     values = np.where(log.action == 0, 1 / log.propensity, 0)
     error = values.std(ddof=1) / np.sqrt(8)
@@ -222,9 +216,7 @@ def test_the_means_by_hand():
     # without any spread: that 40 rounds all hit what has probability 1 / 1.2 is luck
     assert not Excess(1.2, np.inf, 40).beyond(4, 1.1)
     assert Excess(1.2, np.inf, 50).beyond(4, 1.1)
-
-
-def test_the_frequent_actions_are_those_of_the_other_half():
+    # the frequent actions are those of the other half
     # the mean of 1/p over actions chosen by their own counts would be too large
     excess = []
     for seed in range(200):
@@ -289,7 +281,7 @@ def chance_at_end(reward, length):
     return chance_of_gap(*np.unique(gaps, return_counts=True), length)
 
 
-def test_a_tail_by_hand():
+def test_tails_by_hand_and_of_many_logs():
     gaps = np.random.default_rng(0).permutation(np.repeat([1, 31], [90, 10]))
     reward = with_gaps(gaps)
     expected = 0.1 * 30 / 4 * np.exp(-99 / 30)
@@ -303,9 +295,7 @@ def test_a_tail_by_hand():
     assert chance_at_end(np.zeros(1000), 100) == 0
     heavy = sum(chance_at_end(clicks(0.1, 5000, seed), 90) > 0 for seed in range(200))
     assert heavy <= 6
-
-
-def test_the_chance_is_that_of_logs_that_end_anywhere():
+    # the chance is that of logs that end anywhere
     # bursts: of the gaps between rewards one in ten is geometric with a mean of 200
     rng = np.random.default_rng(0)
     gaps = np.where(rng.random(30_000) < 0.9, 1, rng.geometric(1 / 200, 30_000))

@@ -43,30 +43,18 @@ def test_the_action_as_a_column(temperature):
         assert found(logs, seed) == []
 
 
-def test_a_noisy_copy_of_the_action():
+def test_noisy_copies_and_other_loggers():
     for seed in range(2):
         logs = softmax_logs(seed)
         noise = np.random.default_rng(seed).normal(size=3000)
         (one,) = found(with_column(logs, logs.action + noise), seed)
         assert one.columns == (4,)
-
-
-def test_a_logger_that_learns_in_every_segment():
+    # a logger that learns in every segment
     # an urn each: what was drawn early is drawn ever more often
     logs = urn(2000, 10, 0, n_segments=4)
     assert found(logs) == []
     assert found(logs.replace(propensity=logs.propensity * 0.7))
-
-
-@pytest.mark.theory
-def test_e_value_of_columns_accuses_fewer_than_its_level():
-    # the level is 1 in 1,000 for a log; logs as small as can be tested have most
-    logs = (softmax_logs(seed, 100, logging_temperature=0.2) for seed in range(2000))
-    alarms = sum(len(found(one, seed)) for seed, one in enumerate(logs))
-    assert alarms <= 2 + 4 * np.sqrt(2)
-
-
-def test_propensities_of_another_logger_accuse_no_column():
+    # propensities of another logger accuse no column
     logs = softmax_logs(logging_temperature=0.5)
     p = np.where(logs.context[:, 0] > 0, 0.25, 0.2)
     (one,) = found(BanditLogs(logs.context, logs.action, logs.reward, p))
@@ -75,6 +63,14 @@ def test_propensities_of_another_logger_accuse_no_column():
     assert "the propensities are wrong" in one.found
     assert "So do" in one.found
     assert "written after" not in one.text
+
+
+@pytest.mark.theory
+def test_e_value_of_columns_accuses_fewer_than_its_level():
+    # the level is 1 in 1,000 for a log; logs as small as can be tested have most
+    logs = (softmax_logs(seed, 100, logging_temperature=0.2) for seed in range(2000))
+    alarms = sum(len(found(one, seed)) for seed, one in enumerate(logs))
+    assert alarms <= 2 + 4 * np.sqrt(2)
 
 
 def shares_as_propensities(seed=0, n_rounds=8000):
@@ -120,7 +116,7 @@ def test_propensities_of_a_logger_that_looks_at_nothing_are_quiet(seed):
     assert not any(one.is_alarm for one in quick(logs))
 
 
-def test_a_weak_leak_is_blamed_where_the_other_columns_are_fine():
+def test_weak_leaks_and_unknown_propensities():
     logs = softmax_logs()
     weak = logs.action + np.random.default_rng(0).normal(scale=2.5, size=3000)
     (one,) = found(with_column(logs, weak))
@@ -130,10 +126,7 @@ def test_a_weak_leak_is_blamed_where_the_other_columns_are_fine():
     (one,) = found(with_column(logs, weak, shuffled))
     assert not one.is_alarm
     assert "the propensities are wrong" in one.found
-
-
-def test_without_propensities_or_with_estimated_ones():
-    logs = softmax_logs()
+    # without propensities or with estimated ones
     assert found(BanditLogs(logs.context, logs.action, logs.reward)) == []
     leaked = with_column(logs, logs.action, None)
     (one,) = found(leaked)
@@ -145,16 +138,14 @@ def test_without_propensities_or_with_estimated_ones():
     assert (one.severity, one.columns) == ("warning", (4,))
 
 
-def test_a_logger_without_choice_leaks_nothing():
+def test_choices_groups_and_weights_that_leak_nothing():
     rng = np.random.default_rng(0)
     segment = rng.integers(0, 3, 500)
     x = segment[:, None].astype(float)
     assert found(BanditLogs(x, segment, rng.random(500), np.ones(500))) == []
     # without propensities nobody knows whether it had one
     assert len(found(BanditLogs(x, segment, rng.random(500)))) == 1
-
-
-def test_choices_that_a_group_repeats():
+    # choices that a group repeats
     # one action per user, and columns that tell the user
     for seed in range(2):
         user = np.arange(400).repeat(10)
@@ -162,9 +153,7 @@ def test_choices_that_a_group_repeats():
         assert found(with_column(rows, np.ones(4000), group=user), seed) == []
         leaked = with_column(rows, rows.action, group=user)
         assert len(found(leaked, seed)) == 1
-
-
-def test_subsampling_by_reward_is_undone_by_the_weights():
+    # subsampling by reward is undone by the weights
     rng = np.random.default_rng(0)
     logs = softmax_logs(n_rounds=8000, effect=2.0)
     kept = (logs.reward > 0) | (rng.random(8000) < 0.1)
@@ -200,7 +189,7 @@ def test_columns_of_any_kind(kind):
     assert one.found.startswith("Column 'mail' tells")
 
 
-def test_many_actions_and_wide_contexts():
+def test_wide_logs_and_those_that_cannot_be_tested():
     rng = np.random.default_rng(0)
     action = rng.integers(0, 100_000, 2000)
     p, reward = np.full(2000, 1e-5), rng.random(2000)
@@ -213,9 +202,7 @@ def test_many_actions_and_wide_contexts():
     logs = BanditLogs(wide, few, reward, np.full(2000, 1 / 3))
     (one,) = found(logs)
     assert one.columns == (99_999,)
-
-
-def test_what_cannot_be_tested_is_quiet():
+    # what cannot be tested is quiet
     ones, action = np.ones(500), np.arange(500) % 2
     x = action[:, None] * 1.0
     for context, actions, fields in (

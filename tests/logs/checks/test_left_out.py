@@ -33,7 +33,7 @@ def support_warnings(logs):
     return [w for w in caught if isinstance(w.message, SupportWarning)]
 
 
-def test_a_right_uniform_logger_is_not_accused():
+def test_what_chance_left_out_and_what_not():
     n_unseen = 0
     for seed in range(10):
         logs = logs_of(*rounds(seed))
@@ -45,9 +45,13 @@ def test_a_right_uniform_logger_is_not_accused():
     assert n_unseen > 20
     [one] = [one for one in found.findings if one.name == "unsupported_mass"]
     assert f"to {len(logs._unseen)} of 300 actions that are missing" in one.text
-
-
-def test_a_policy_that_wants_what_was_left_out_loses_it():
+    # the mean of the inverse counts what could be taken
+    for seed in range(10):
+        logs = logs_of(*rounds(seed, could=290))
+        assert not logs._left_out_by_chance
+        [told] = support_warnings(logs)
+        assert told.message.value == pytest.approx(len(logs._unseen) / K)
+    # a policy that wants what was left out loses it
     logs = logs_of(*rounds(0))
     proba = np.full(K, 0.8 / K)
     proba[logs._unseen] += 0.2 / len(logs._unseen)
@@ -55,14 +59,6 @@ def test_a_policy_that_wants_what_was_left_out_loses_it():
         value = evaluate(np.tile(proba, (N, 1)), logs, evaluators=["IPS"])["IPS"]
     assert record[0].message.value == pytest.approx(0.2 + 0.8 * len(logs._unseen) / K)
     assert value.diagnostics["mean_weight"] == pytest.approx(0.8)
-
-
-def test_the_mean_of_the_inverse_counts_what_could_be_taken():
-    for seed in range(10):
-        logs = logs_of(*rounds(seed, could=290))
-        assert not logs._left_out_by_chance
-        [told] = support_warnings(logs)
-        assert told.message.value == pytest.approx(len(logs._unseen) / K)
 
 
 def test_chance_does_not_leave_out_what_is_logged_often():
@@ -82,21 +78,7 @@ def test_chance_does_not_leave_out_what_is_logged_often():
     assert logs._left_out_by_chance
 
 
-def test_varied_offers():
-    random = np.random.RandomState(0)
-    available = random.random_sample((N, K)) < 0.8
-    action = np.array([random.choice(np.flatnonzero(row)) for row in available])
-    p = 1 / available.sum(axis=1)
-    logs = logs_of(action, np.zeros(N), p, available=available)
-    assert len(logs._unseen)
-    assert logs._left_out_by_chance
-    less = available.copy()
-    less[:, logs._unseen] = False  # nobody offers them, says the propensity
-    wrong = logs_of(action, np.zeros(N), 1 / less.sum(axis=1), available=available)
-    assert not wrong._left_out_by_chance
-
-
-def test_what_does_not_tell():
+def test_what_does_not_tell_and_varied_offers():
     action, reward, p = rounds(0)
     given = logs_of(action, reward, p)
     assert given._left_out_by_chance
@@ -119,3 +101,15 @@ def test_what_does_not_tell():
     assert not logs_of(action, reward, p)._left_out_by_chance
     apart = rounds(0, 290, K, 10 * N)
     assert not logs_of(*apart, group=user)._left_out_by_chance
+    # varied offers
+    random = np.random.RandomState(0)
+    available = random.random_sample((N, K)) < 0.8
+    action = np.array([random.choice(np.flatnonzero(row)) for row in available])
+    p = 1 / available.sum(axis=1)
+    logs = logs_of(action, np.zeros(N), p, available=available)
+    assert len(logs._unseen)
+    assert logs._left_out_by_chance
+    less = available.copy()
+    less[:, logs._unseen] = False  # nobody offers them, says the propensity
+    wrong = logs_of(action, np.zeros(N), 1 / less.sum(axis=1), available=available)
+    assert not wrong._left_out_by_chance

@@ -35,7 +35,7 @@ def clicks(rate, n_rounds=3000, seed=0):
 # -- trailing zeros -------------------------------------------------------------------
 
 
-def test_chance_of_trailing_zeros_is_that_of_all_orders():
+def test_trailing_zeros():
     # 12 rounds, 6 of them rewarded, the last 4 are not
     reward = np.array([1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0.0])
     orders = list(combinations(range(12), 6))
@@ -48,6 +48,20 @@ def test_chance_of_trailing_zeros_is_that_of_all_orders():
     assert one.effect == pytest.approx(1 / 3)
     assert one.rows[0] == 80
     assert "last 40 of 120" in one.found
+    # one zero at the end is no wonder
+    for reward in (np.append(np.ones(99), 0.0), [1.0], [0.0, 0.0]):
+        assert found(logs_of(reward)) == {}
+    # groups count with their last round
+    # of 100 users of 30 rounds the last has no reward: 30 rounds, but one draw
+    reward = clicks(0.3)
+    reward[-30:] = 0
+    user = np.repeat(np.arange(100), 30)
+    logs = logs_of(reward)
+    for some in (logs, logs[np.random.default_rng(1).permutation(3000)]):
+        assert "trailing_zeros" in found(some)  # in the order in which it was stored
+    assert found(logs_of(reward, group=user)) == {}
+    reward[-900:] = 0  # of thirty users
+    assert "trailing_zeros" in found(logs_of(reward, group=user))
 
 
 @pytest.mark.parametrize(("rate", "n_rounds"), [(0.3, 3000), (0.02, 15_000)])
@@ -64,10 +78,8 @@ def test_nine_missing_rewards_are_found(rate, n_rounds):
 def test_missing_rewards_are_no_drift(share):
     reward = clicks(0.3)
     drifted = clicks(np.linspace(0.1, 0.5, 3000))
-    for values, names in (
-        (reward, {"trailing_zeros"}),
-        (drifted, {"trailing_zeros", "reward_drift"}),
-    ):
+    both = {"trailing_zeros", "reward_drift"}
+    for values, names in ((reward, {"trailing_zeros"}), (drifted, both)):
         values[-int(share * 3000) :] = 0
         user = np.arange(3000) // 2
         for logs in (logs_of(values), logs_of(values, group=user)):
@@ -90,31 +102,30 @@ def test_rare_rewards_end_as_chance_has_it():
     assert share <= 0.1 + 4 * np.sqrt(0.09 / len(chances))
 
 
-def test_one_zero_at_the_end_is_no_wonder():
-    for reward in (np.append(np.ones(99), 0.0), [1.0], [0.0, 0.0]):
-        assert found(logs_of(reward)) == {}
-
-
-def test_groups_count_with_their_last_round():
-    # of 100 users of 30 rounds the last has no reward: 30 rounds, but one draw
-    reward = clicks(0.3)
-    reward[-30:] = 0
-    user = np.repeat(np.arange(100), 30)
-    logs = logs_of(reward)
-    for some in (logs, logs[np.random.default_rng(1).permutation(3000)]):
-        assert "trailing_zeros" in found(some)  # in the order in which it was stored
-    assert found(logs_of(reward, group=user)) == {}
-    reward[-900:] = 0  # of thirty users
-    assert "trailing_zeros" in found(logs_of(reward, group=user))
-
-
 # -- drift ----------------------------------------------------------------------------
 
 
-def test_a_rate_that_doubles_is_found():
+def test_what_is_a_drift():
     rate = 0.3 * np.linspace(2 / 3, 4 / 3, 3000)
     told = [found(logs_of(clicks(rate, seed=s))).get("reward_drift") for s in range(20)]
     assert sum(one is not None and one.severity == "warning" for one in told) >= 19
+    # heavy tails are no drift
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        assert found(logs_of(rng.pareto(1.05, 2000))) == {}
+        assert found(logs_of(np.append(np.zeros(1000), 1e9), np.zeros(1001))) == {}
+    # a small drift is a note
+    rate = 0.5 * np.linspace(0.9, 1.1, 60_000)
+    one = found(logs_of(clicks(rate, 60_000)))["reward_drift"]
+    assert one.severity == "note"
+    assert one.effect < 0.2
+    assert "average over the log's time" in one.text
+    # users sorted are no drift
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        user = np.arange(60).repeat(50)
+        rate = np.clip(rng.normal(0.3, 0.2, 60), 0, 1)[user]
+        assert found(logs_of(clicks(rate, seed=seed), group=user)) == {}
 
 
 @pytest.mark.theory
@@ -127,21 +138,6 @@ def test_drift_of_right_logs_is_as_rare_as_kolmogorov_has_it():
     assert "reward_drift" in [found.name for found in order_findings(drifted)[1]]
 
 
-def test_heavy_tails_are_no_drift():
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        assert found(logs_of(rng.pareto(1.05, 2000))) == {}
-        assert found(logs_of(np.append(np.zeros(1000), 1e9), np.zeros(1001))) == {}
-
-
-def test_a_small_drift_is_a_note():
-    rate = 0.5 * np.linspace(0.9, 1.1, 60_000)
-    one = found(logs_of(clicks(rate, 60_000)))["reward_drift"]
-    assert one.severity == "note"
-    assert one.effect < 0.2
-    assert "average over the log's time" in one.text
-
-
 @pytest.mark.parametrize("field", ["action", "logger"])
 def test_drift_of_choices_is_a_note(field):
     # rewards of 10% and 60%; the better choice is made ever more often
@@ -151,14 +147,6 @@ def test_drift_of_choices_is_a_note(field):
     one = found(logs_of(reward, **{field: code}))["reward_drift"]
     assert one.severity == "note"
     assert "the choices changed" in one.text
-
-
-def test_users_sorted_are_no_drift():
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        user = np.arange(60).repeat(50)
-        rate = np.clip(rng.normal(0.3, 0.2, 60), 0, 1)[user]
-        assert found(logs_of(clicks(rate, seed=seed), group=user)) == {}
 
 
 def test_drift_is_found_by_groups_at_any_scale_and_of_any_actions():
@@ -176,7 +164,7 @@ def test_drift_is_found_by_groups_at_any_scale_and_of_any_actions():
 # -- sorted rounds and time -----------------------------------------------------------
 
 
-def test_sorted_rounds_have_a_sentence_of_their_own():
+def test_sorted_rounds():
     reward = clicks(0.3)
     order = np.argsort(reward, kind="stable")
     for rows in (order, order[::-1]):
@@ -187,10 +175,7 @@ def test_sorted_rounds_have_a_sentence_of_their_own():
     only = found(logs_of(reward, np.sort(action)))
     assert list(only) == ["sorted_rounds"]
     assert "sorted by action" in only["sorted_rounds"].found
-
-
-def test_what_only_looks_sorted():
-    reward = clicks(0.3)
+    # what only looks sorted
     user = np.arange(3).repeat(1000)
     assert "sorted_rounds" not in found(logs_of(reward, user, group=user))
     weekly = np.arange(3000) // 300 % 2  # takes turns
@@ -199,20 +184,14 @@ def test_what_only_looks_sorted():
     assert found(logs_of(reward, np.sort(weekly), timestamp=time)) == {}
     assert found(logs_of(np.append(np.zeros(200), 1.0))) == {}
     assert found(logs_of(reward, np.zeros(3000))) == {}
-
-
-def test_time_that_runs_back_is_a_note():
-    time = np.arange(3000)
+    # time that runs back is a note
     assert found(logs_of(clicks(0.3), timestamp=time)) == {}
     time[[5, 6, 40, 41]] = time[[6, 5, 41, 40]]
     one = found(logs_of(clicks(0.3), timestamp=time))["time_disorder"]
     assert (one.severity, one.rows, one.number) == ("note", (6, 41), 2)
     dates = np.datetime64("2026-01-01") + np.arange(3000)[::-1]
     assert list(found(logs_of(clicks(0.3), timestamp=dates))) == ["time_disorder"]
-
-
-def test_slates_end_and_are_sorted_like_rounds():
-    reward = clicks(0.3)
+    # slates end and are sorted like rounds
     reward[-100:] = 0
     logs = SlateLogs(np.zeros((3000, 1)), np.zeros((3000, 1), int), reward)
     assert "trailing_zeros" in found(logs)
@@ -235,20 +214,23 @@ def sessions(length, seed, n_rounds=6000):
     return (rng.random(n_rounds) < rate).astype(float)
 
 
-def test_contexts_that_resemble_the_ones_before_are_no_drift():
+def test_seasons_and_sessions_are_no_drift():
     for seed in range(8):
         rng = np.random.default_rng([seed, 7])
         x = lfilter([0.2], [1, -0.98], rng.normal(size=5000))
         rate = 1 / (1 + np.exp(2 - 0.7 * x))
         assert "reward_drift" not in names(logs_of(clicks(rate, 5000, seed)))
-
-
-def test_a_week_is_no_drift():
+    # a week is no drift
     day = np.linspace(0, 10, 10_000)
     rate = np.where(day.astype(int) % 7 >= 5, 0.15, 0.1)
     rate = rate * (1 + np.sin(2 * np.pi * day) / 2)
     for seed in range(8):
         assert "reward_drift" not in names(logs_of(clicks(rate, 10_000, seed)))
+    # groups in a row that are alike
+    # groups of one round, in another order of their labels than of their time
+    users = (np.random.default_rng(seed).permutation(6000) for seed in range(20))
+    told = [names(logs_of(sessions(200, s), group=one)) for s, one in enumerate(users)]
+    assert sum("trailing_zeros" in one for one in told) <= 1
 
 
 def test_a_drift_of_sessions_is_found_and_groups_are_advised():
@@ -273,10 +255,3 @@ def test_sessions_without_a_group_are_no_drift_and_no_end(length):
         reward = sessions(60, seed)
         reward[-2500:] = 0
         assert "trailing_zeros" in names(logs_of(reward))
-
-
-def test_groups_in_a_row_that_are_alike():
-    # groups of one round, in another order of their labels than of their time
-    users = (np.random.default_rng(seed).permutation(6000) for seed in range(20))
-    told = [names(logs_of(sessions(200, s), group=one)) for s, one in enumerate(users)]
-    assert sum("trailing_zeros" in one for one in told) <= 1

@@ -19,16 +19,14 @@ def found(logs, alarms=True):
 
 
 # -- right logs -----------------------------------------------------------------------
-def test_a_third_written_as_33_percent():
+def test_how_numbers_are_written():
     action = np.random.default_rng(0).integers(3, size=200_000)
     logs = plain_logs(action, np.full(200_000, 0.33))
     assert list(found(logs, alarms=False)) == ["rounded_propensities"]
     assert found(logs) == {}
     third = plain_logs(action, np.full(200_000, 1 / 3))
     assert found(third, alarms=False) == {}
-
-
-def test_counts_of_a_sentence_have_commas_and_expectations_four_digits():
+    # counts of a sentence have commas and expectations four digits
     action = np.random.default_rng(0).choice(3, size=40_000, p=[0.2, 0.45, 0.35])
     law = np.full((40_000, 3), 1 / 3)
     logs = plain_logs(action, None, logging_proba=law)
@@ -83,7 +81,7 @@ def test_offers_and_loggers_that_are_not_passed():
 
 
 # -- faults ---------------------------------------------------------------------------
-def test_counts_where_the_law_is_known():
+def test_counts_of_few_and_of_many_rounds():
     rng = np.random.default_rng(0)
     action = rng.choice(3, 2000, p=[0.5, 0.3, 0.2])
     alarm = found(plain_logs(action, np.full(2000, 1 / 3)))
@@ -98,9 +96,7 @@ def test_counts_where_the_law_is_known():
     alarm = found(plain_logs(action, None, logging_proba=mu))["action_too_rare"]
     assert alarm.actions == (2,)
     assert "dropped" in alarm.text
-
-
-def test_many_rounds_make_no_alarm_of_a_few_percent():
+    # many rounds make no alarm of a few percent
     action = np.random.default_rng(0).choice(2, 100_000, p=[0.515, 0.485])
     logs = plain_logs(action, np.full(100_000, 0.5))
     assert logs._action_counts[0] - 50_000 > 8 * 158  # standard errors
@@ -110,7 +106,7 @@ def test_many_rounds_make_no_alarm_of_a_few_percent():
         Replay().fit(logs).evaluate(UniformPolicy())
 
 
-def test_propensities_that_are_too_small():
+def test_propensities_that_are_too_small_or_large():
     x, _, action, p = world()
     alarm = found(logs_of(x, action, 0.8 * p))["propensity_too_small"]
     assert alarm.severity == "error"
@@ -128,9 +124,7 @@ def test_propensities_that_are_too_small():
     alarm = found(plain_logs(action, quarter))["propensity_too_small"]
     assert alarm.number == np.inf
     assert found(plain_logs(action[:4], quarter[:4])) == {}
-
-
-def test_propensities_that_are_too_large():
+    # propensities that are too large
     x, mu, action, p = world()
     clipped = found(logs_of(x, action, np.maximum(p, 0.2)))["propensity_too_large"]
     assert "exactly the smallest propensity, 0.2" in clipped.advice[0]
@@ -140,7 +134,7 @@ def test_propensities_that_are_too_large():
     assert "likeliest" in of_the_best.text
 
 
-def test_an_impossible_propensity():
+def test_impossible_propensities():
     x, _, action, p = world()
     p = p.copy()
     p[17] = 1e-12
@@ -154,9 +148,7 @@ def test_an_impossible_propensity():
     assert found(rankings, alarms=False) == {}
     with pytest.raises(ValueError, match=r"row 1 .*its inverse is infinite"):
         plain_logs([0, 1], [0.5, 5e-324])
-
-
-def test_right_propensities_are_hardly_ever_impossible():
+    # right propensities are hardly ever impossible
     mu = np.array([0.5, 0.5 - 1e-6, 1e-6])
     rung = 0.0
     for log in product(range(3), repeat=3):
@@ -197,19 +189,7 @@ def test_rounded_propensities():
         assert "rounded_propensities" not in found(rare, alarms=False)
 
 
-def test_estimated_propensities_are_tested_by_audits_alone():
-    x, _, action, p = world(600)
-    logs = PropensityEstimator().fit_transform(logs_of(x, action, None))
-    assert found(logs, alarms=False) == {}
-    assert findings(logs, "estimated_propensities")
-    wrong = logs.replace(propensity=np.roll(p, 1) / 2)
-    assert list(found(wrong)) == ["propensity_too_small"]
-    assert wrong._quick_propensity_findings[0] == {
-        "propensity tests": "propensity_too_small"
-    }
-
-
-def test_logs_that_allow_no_test():
+def test_logs_that_allow_no_test_or_only_that_of_an_audit():
     x, _, action, p = world(50)
     unknown = found(logs_of(x, action, None), alarms=False)
     assert list(unknown) == ["unknown_propensities"]
@@ -219,6 +199,15 @@ def test_logs_that_allow_no_test():
     assert found(plain_logs(many, np.full(100_000, 1e-5)), alarms=False) == {}
     mu = np.full((60, 3), 1 / 3)  # few rounds: none above 4 / sqrt(60)
     assert found(plain_logs(np.arange(60) % 3, None, logging_proba=mu)) == {}
+    # estimated propensities are tested by audits alone
+    x, _, action, p = world(600)
+    logs = PropensityEstimator().fit_transform(logs_of(x, action, None))
+    assert found(logs, alarms=False) == {}
+    assert findings(logs, "estimated_propensities")
+    wrong = logs.replace(propensity=np.roll(p, 1) / 2)
+    assert list(found(wrong)) == ["propensity_too_small"]
+    told = wrong._quick_propensity_findings[0]
+    assert told == {"propensity tests": "propensity_too_small"}
 
 
 def test_evaluators_warn_of_alarms_and_keep_notes_to_themselves():

@@ -17,16 +17,14 @@ def alarms(logs, random_state=0):
 
 
 # -- right logs -----------------------------------------------------------------------
-def test_the_propensities_of_the_other_logger():
+def test_what_is_seen_and_what_is_not_tested():
     # only who knows the loggers can tell
     rng, logger = np.random.default_rng(0), np.arange(2000) % 2
     swapped = np.where(logger, 0.2, 0.8)
     action = (rng.random(2000) < np.where(logger, 0.8, 0.2)).astype(int)
     p = np.where(action == 1, swapped, 1 - swapped)
     assert alarms(plain_logs(action, p, logger=logger))
-
-
-def test_what_a_group_repeats_and_what_was_left_out():
+    # what a group repeats and what was left out
     x, _, action, p = world(400, 0)
     rows = np.repeat(np.arange(400), 20)
     [alarm] = alarms(logs_of(x[rows], action[rows], p[rows] / 2, group=rows))
@@ -36,6 +34,29 @@ def test_what_a_group_repeats_and_what_was_left_out():
     rows = np.random.default_rng(0).random(8000) < np.where(action == 0, 1.0, 0.25)
     [alarm] = alarms(logs_of(x[rows], action[rows], p[rows]))
     assert alarm.actions == (0,)
+    # a huge effect is said in words
+    x, _, action, p = world(2000)
+    [alarm] = alarms(logs_of(x, action, p * 1e-4))
+    assert alarm.effect > 1000
+    assert "many times over" in alarm.found and "%" not in alarm.found
+    x, _, action, p = world(12_000)
+    logs = logs_of(x, action, 0.8 * p)
+    one, same, other = (alarms(logs, seed)[0].number for seed in (0, 0, 1))
+    assert one == same != other
+    # what is not tested
+    x, _, action, p = world(300)
+    for logs in (
+        logs_of(x, action, None),
+        logs_of(x, action, np.ones(300)),
+        PropensityEstimator().fit_transform(logs_of(x, action, None)),
+    ):
+        assert alarms(logs) == []
+    for n in (1, 5):
+        facts = audit(logs_of(x[:n], action[:n], p[:n])).facts
+        assert "fewer than 30 rounds" in facts["propensities against a fitted logger"]
+    one = logs_of(x, np.zeros(300), np.full(300, 0.5))  # of a single action
+    assert alarms(one)
+    assert alarms(one.replace(propensity=np.full(300, 1 - 1e-6))) == []
 
 
 # -- faults ---------------------------------------------------------------------------
@@ -64,33 +85,6 @@ def test_wrong_propensities_are_beaten(fault, scale):
     assert len(alarm.rows) == 10
     assert (action[list(alarm.rows)] == worst).all()
     assert "estimate them with PropensityEstimator." in alarm.advice[-1]
-
-
-def test_a_huge_effect_is_said_in_words():
-    x, _, action, p = world(2000)
-    [alarm] = alarms(logs_of(x, action, p * 1e-4))
-    assert alarm.effect > 1000
-    assert "many times over" in alarm.found and "%" not in alarm.found
-    x, _, action, p = world(12_000)
-    logs = logs_of(x, action, 0.8 * p)
-    one, same, other = (alarms(logs, seed)[0].number for seed in (0, 0, 1))
-    assert one == same != other
-
-
-def test_what_is_not_tested():
-    x, _, action, p = world(300)
-    for logs in (
-        logs_of(x, action, None),
-        logs_of(x, action, np.ones(300)),
-        PropensityEstimator().fit_transform(logs_of(x, action, None)),
-    ):
-        assert alarms(logs) == []
-    for n in (1, 5):
-        facts = audit(logs_of(x[:n], action[:n], p[:n])).facts
-        assert "fewer than 30 rounds" in facts["propensities against a fitted logger"]
-    one = logs_of(x, np.zeros(300), np.full(300, 0.5))  # of a single action
-    assert alarms(one)
-    assert alarms(one.replace(propensity=np.full(300, 1 - 1e-6))) == []
 
 
 # -- contexts of any kind -------------------------------------------------------------
@@ -202,9 +196,8 @@ def test_names_of_cells():
     assert alarm.columns == ("segment", "hour")
     rng = np.random.default_rng(0)
     x, gone = rng.integers(2, size=(2, 8000)).astype(bool)
-    action = (rng.random(8000) < np.where(gone, 0.9 - 0.8 * x, 0.15 + 0.7 * x)).astype(
-        int
-    )
+    rate = np.where(gone, 0.9 - 0.8 * x, 0.15 + 0.7 * x)
+    action = (rng.random(8000) < rate).astype(int)
     frame = pd.DataFrame({"x": x, "hour": np.where(gone, np.nan, 9)})
     [alarm] = alarms(logs_of(frame, action, np.full(8000, 0.5)))
     assert "column 'hour' is missing" in alarm.found

@@ -171,7 +171,7 @@ def test_wrong_propensities_are_no_copies():
         assert found.is_alarm
 
 
-def test_every_logger_has_a_law_of_its_own():
+def test_loggers_that_are_tested_and_that_are_not():
     rng = np.random.RandomState(0)
     x = rng.normal(size=(1500, 2))[rng.randint(1500, size=2000)]
     logger = rng.randint(2, size=2000)
@@ -184,6 +184,22 @@ def test_every_logger_has_a_law_of_its_own():
     facts, found = repeated_findings(BanditLogs(x, action, action, p))
     assert found == []
     assert facts[TEST].startswith("not possible: the propensities of the same action")
+    # a logger that learns is not tested
+    # probabilities of a context without features move from even to sharp
+    rng = np.random.RandomState(0)
+    sharp = np.linspace(0.01, 0.9, 40)
+    action = (rng.random_sample(40) < sharp).astype(int)
+    p = np.where(action == 1, sharp, 1 - sharp)
+    facts, found = repeated_findings(BanditLogs(np.zeros((40, 1)), action, action, p))
+    assert found == []
+    assert "a logger that learns" in facts[TEST]
+    # few discrete contexts tell nothing and the facts say so
+    columns = softmax_rounds(0, 2500, 1, 4, flags)
+    copies = np.random.RandomState(0).choice(2500, 500, replace=False)
+    for rows in (np.arange(2500), np.append(np.arange(2500), copies)):
+        facts, found = repeated_findings(logs_of(columns, rows))
+        assert found == []
+        assert facts[TEST].startswith("not possible: the contexts are few")
 
 
 def test_without_known_propensities_copies_are_noted():
@@ -207,35 +223,13 @@ def test_without_known_propensities_copies_are_noted():
         assert repeated_findings(logs)[1] == []
 
 
-def test_few_discrete_contexts_tell_nothing_and_the_facts_say_so():
-    columns = softmax_rounds(0, 2500, 1, 4, flags)
-    copies = np.random.RandomState(0).choice(2500, 500, replace=False)
-    for rows in (np.arange(2500), np.append(np.arange(2500), copies)):
-        facts, found = repeated_findings(logs_of(columns, rows))
-        assert found == []
-        assert facts[TEST].startswith("not possible: the contexts are few")
-
-
-def test_a_logger_that_learns_is_not_tested():
-    # probabilities of a context without features move from even to sharp
-    rng = np.random.RandomState(0)
-    sharp = np.linspace(0.01, 0.9, 40)
-    action = (rng.random_sample(40) < sharp).astype(int)
-    p = np.where(action == 1, sharp, 1 - sharp)
-    facts, found = repeated_findings(BanditLogs(np.zeros((40, 1)), action, action, p))
-    assert found == []
-    assert "a logger that learns" in facts[TEST]
-
-
 def test_slates():
     rng = np.random.RandomState(0)
     slate = rng.rand(2000, 30).argsort(axis=1)[:, :3]
     rows = np.append(np.arange(2000), np.arange(200))
     for context in (np.zeros((2000, 1)), rng.normal(size=(2000, 2))):
-        for fields in (
-            {"propensity": 1 / (30 * 29 * 28)},
-            {"logging_policy": UniformSlatePolicy(3)},
-        ):
+        recorded = {"propensity": 1 / (30 * 29 * 28)}
+        for fields in (recorded, {"logging_policy": UniformSlatePolicy(3)}):
             right, wrong = (
                 SlateLogs(context[k], slate[k], 0 * k + 1.0, n_candidates=30, **fields)
                 for k in (rows[:2000], rows)

@@ -85,9 +85,8 @@ def test_the_candidates_of_another_query():
     for k in range(4):
         wide[k, logs.slate[(query == k) | (query == (k + 1) % 4)]] = True
     fields = {"candidates": wide[query], "logging_policy": UniformSlatePolicy(4)}
-    assert [one.name for one in found(blank_slates(logs.slate, **fields))] == [
-        "slate_pairs"
-    ]
+    [one] = found(blank_slates(logs.slate, **fields))
+    assert one.name == "slate_pairs"
 
 
 def right_logs(seed):
@@ -97,9 +96,8 @@ def right_logs(seed):
     n = int(rng.choice([60, 500, 2000]))
     logs = pages(n, n_items, n_shown, 6, max(n_shown, n_items // 3), seed, passed=True)
     if seed % 3 == 0:
-        logs = sampled(
-            UniformSlatePolicy(n_shown), logs.slate, seed, n_candidates=n_items
-        )
+        logger = UniformSlatePolicy(n_shown)
+        logs = sampled(logger, logs.slate, seed, n_candidates=n_items)
     if seed % 4 == 1:
         again = np.repeat(np.arange(n), 5)
         return logs[again].replace(group=again)
@@ -124,14 +122,12 @@ def test_right_logs_are_quiet():
     again = np.repeat(np.arange(20), 50)  # a group that repeats its page is no proof
     assert not found(logs[again].replace(group=again))
     assert found(logs[again])
-
-
-def test_what_is_skipped_is_said():
+    # what is skipped is said
     facts = pages(4000, 1500, 4, 100, 15)._quick_propensity_findings[0]
     assert "the 1,000 most frequent of 1,500" in facts["candidates on the same page"]
     assert facts["order of the items on a page"] == "4,000 pages compared"
-    facts, found = pages(20, 5, 2, 2, 3)._quick_propensity_findings
-    assert found == [] and "few pages" in facts["candidates on the same page"]
+    facts, none = pages(20, 5, 2, 2, 3)._quick_propensity_findings
+    assert none == [] and "few pages" in facts["candidates on the same page"]
 
 
 def test_short_and_empty_pages():
@@ -228,6 +224,16 @@ def test_a_pair_that_is_never_seen():
     assert "There are 2 such pairs." in two.found
     # of 780 pairs some are often expected 15 times and not seen
     assert not found(pages_without(1900, (3, 7)))
+    # pairs of groups and weighted pages
+    few, again = pages_without(400, (3, 7)), np.repeat(np.arange(400), 10)
+    assert not found(few[again].replace(group=again))
+    for n, seen in ((4000, False), (8000, True)):
+        logs = pages_without(n, (3, 7), group=np.arange(n) // 2)
+        assert bool(found(logs)) == seen
+    logs = pages_without(8000, (3, 7))
+    weight = np.where(np.arange(8000) % 2, 1.0, 3.0)
+    assert not found(logs.with_columns(sample_weight=weight))
+    assert found(logs.with_columns(sample_weight=np.full(8000, 2.0)))
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
@@ -238,18 +244,6 @@ def test_a_pair_that_is_never_seen_stops_decisions():
     with pytest.warns(PropensityWarning, match="are never on one page"):
         compared = compare_policies({"new": new}, logs)
     assert compared.decision == "undecided"
-
-
-def test_pairs_of_groups_and_weighted_pages():
-    few, again = pages_without(400, (3, 7)), np.repeat(np.arange(400), 10)
-    assert not found(few[again].replace(group=again))
-    for n, seen in ((4000, False), (8000, True)):
-        logs = pages_without(n, (3, 7), group=np.arange(n) // 2)
-        assert bool(found(logs)) == seen
-    logs = pages_without(8000, (3, 7))
-    weight = np.where(np.arange(8000) % 2, 1.0, 3.0)
-    assert not found(logs.with_columns(sample_weight=weight))
-    assert found(logs.with_columns(sample_weight=np.full(8000, 2.0)))
 
 
 # -- decisions ------------------------------------------------------------------------

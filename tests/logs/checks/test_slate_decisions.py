@@ -65,27 +65,14 @@ def lost_rows():
 
 
 CANDIDATES = "candidates were not passed", "the candidates or the logging policy do not"
-DOUBT = "acceptance ratios in doubt"
-LOST = (
-    "Rows without a reward were not logged",
-    "rows of pages are missing from the logs",
-)
+OFFERS = *CANDIDATES, "acceptance ratios in doubt", "candidates"
+LOST = "Rows without a reward were not logged", "rows of pages are missing from the"
 ORDER = "were sorted by a ranking", "pages whose items are not in random order"
 WORLDS = {  # what is said, the reason of a table, of a comparison, of a suggestion
-    "slate_pairs": (forgotten, *CANDIDATES, DOUBT, "candidates"),
-    "slate_pairs of frames": (
-        forgotten_of_short_pages,
-        *CANDIDATES,
-        DOUBT,
-        "candidates",
-    ),
+    "slate_pairs": (forgotten, *OFFERS),
+    "slate_pairs of frames": (forgotten_of_short_pages, *OFFERS),
     "slate_order": (sorted_pages, ORDER[0], CANDIDATES[1], ORDER[1], ""),
-    "lost_rows": (
-        lost_rows,
-        *LOST,
-        "rows of pages that may be missing",
-        "Rows of pages",
-    ),
+    "lost_rows": (lost_rows, *LOST, "pages that may be missing", "Rows of pages"),
 }
 
 

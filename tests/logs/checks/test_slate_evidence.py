@@ -27,9 +27,8 @@ def test_ratios_have_mean_one():
         assert_allclose(ratio.mean(), 1)
     # of empty slots: those that are shown count
     shown = np.tile([True, False, True, False], (2, 1))
-    ratio = _slate_order._order_ratio(
-        np.array([[1, 0, 2, 0], [2, 0, 1, 0.0]]), shown, 1.0
-    )
+    z = np.array([[1, 0, 2, 0], [2, 0, 1, 0.0]])
+    ratio = _slate_order._order_ratio(z, shown, 1.0)
     assert_allclose(ratio, [2 / (1 + np.e), 2 * np.e / (1 + np.e)])
 
 
@@ -96,9 +95,8 @@ def test_pairs_that_are_never_seen_keep_their_level(monkeypatch):
 def test_many_short_pages_are_drawn_from(monkeypatch):
     logs = short_pages(500, True)
     monkeypatch.setattr(_shared_pages, "MOST_OFFERED_CELLS", 4 * 40 * 100)
-    assert _shared_pages.uniform_pair_findings(logs)[0] == {
-        "candidates on the same page": "100 pages of 500 compared"
-    }
+    told = _shared_pages.uniform_pair_findings(logs)[0]
+    assert told == {"candidates on the same page": "100 pages of 500 compared"}
     monkeypatch.setattr(_shared_pages, "MOST_OFFERED_CELLS", 4 * 40 * 1000)
     monkeypatch.setattr(_shared_pages, "MOST_WORK", 40**2 * 5)
     told = _shared_pages.uniform_pair_findings(short_pages(500))[0]
@@ -106,9 +104,6 @@ def test_many_short_pages_are_drawn_from(monkeypatch):
     many = short_pages(500, True, mask="by slot")  # 72 kinds of slots
     told = _shared_pages.uniform_pair_findings(many)[0]
     assert told == {"candidates on the same page": "30 pages of 500 compared"}
-
-
-def test_of_very_many_pages_some_are_drawn(monkeypatch):
-    logs = short_pages(500, True)
+    # of very many pages some are drawn
     monkeypatch.setattr(_slate_order, "MOST_OFFERED_BYTES", 4 * 40 * 100)
     assert " of 500 compared" in str(_slate_order.uniform_order_findings(logs)[0])

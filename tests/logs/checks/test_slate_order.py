@@ -130,7 +130,12 @@ def test_items_are_known_by_their_labels(one_row):
     assert "Item 1" in one.found and one.effect > 0.5
 
 
-def test_groups_and_weighted_pages():
+def test_small_parts_groups_and_weights():
+    """One page in fifty is sorted: sure in a large log, and of no effect."""
+    logs = pages(40_000, 12, 4, 1, 12, passed=True)
+    assert not quick(as_sorted(logs, 0.02))
+    assert quick(as_sorted(logs, 0.1))
+    # groups and weighted pages
     few = as_sorted(pages(12, 12, 4, 1, 12, passed=True), 1)
     again = np.repeat(np.arange(12), 50)
     assert not out_of_order(few[again].replace(group=again))
@@ -148,13 +153,6 @@ def test_groups_and_weighted_pages():
     assert not out_of_order(some.with_columns(sample_weight=weight))
 
 
-def test_a_small_part_is_no_finding():
-    """One page in fifty is sorted: sure in a large log, and of no effect."""
-    logs = pages(40_000, 12, 4, 1, 12, passed=True)
-    assert not quick(as_sorted(logs, 0.02))
-    assert quick(as_sorted(logs, 0.1))
-
-
 # -- short pages ----------------------------------------------------------------------
 @pytest.mark.parametrize("mask", ["short", "gap"])
 def test_sorted_short_pages_are_found(mask):
@@ -162,7 +160,7 @@ def test_sorted_short_pages_are_found(mask):
     assert one.name == "slate_order"
 
 
-def test_slots_that_offer_different_items_are_left_out():
+def test_slots_that_are_left_out():
     """Slot 0 offers items 0 to 2, slot 1 items 3 to 5: no order is random."""
     rng, n = np.random.RandomState(0), 200
     offered = np.zeros((n, 2, 6), dtype=bool)
@@ -171,10 +169,7 @@ def test_slots_that_offer_different_items_are_left_out():
     fields = {"candidates": offered, "logging_policy": UniformSlatePolicy(2)}
     facts, none = blank_slates(slate, **fields)._quick_propensity_findings
     assert none == [] and "not possible" in facts["order of the items on a page"]
-
-
-def test_a_slot_that_had_nothing_left():
-    """Slot 1 offers item 0 only. Where it is empty, item 0 is always first."""
+    # slot 1 offers item 0 only. Where it is empty, item 0 is always first
     offered = np.ones((3000, 3, 3), dtype=bool)
     offered[:, 1, 1:] = False
     empty, rng = np.full((3000, 3), -1), np.random.RandomState(0)

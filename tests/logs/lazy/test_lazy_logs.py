@@ -65,11 +65,8 @@ def test_the_kind_of_labels_is_known_before_they_are_read(tmp_path):
     sources.append(nw.from_native(data).lazy("duckdb").to_native())
     known = {"user": "numbers", "item": "texts", "hour": "times", "beta": "bools"}
     for source in sources:
-        for group, kind in (
-            *known.items(),
-            (["user", "item"], "numbers, texts"),
-            (None, ""),
-        ):
+        several = (["user", "item"], "numbers, texts"), (None, "")
+        for group, kind in (*known.items(), *several):
             lazy = scan_logs(source, **ROLES, group=group)
             assert lazy._label_kind("group") == kind
 
@@ -256,7 +253,7 @@ def test_sizes_names_and_keys(folder, tmp_path):
     assert "and 2 more" in repr(scanned(many))
 
 
-def test_tasks_are_contiguous_and_even(folder):
+def test_tasks_indices_and_labels(folder):
     lazy = scanned(folder)
     for n_tasks in (1, 2, 3, 7, 50):
         tasks = lazy._tasks(n_tasks)
@@ -265,18 +262,13 @@ def test_tasks_are_contiguous_and_even(folder):
         assert all(tasks)
     sizes = [sum(part.n_rounds for part in task) for task in lazy._tasks(2)]
     assert max(sizes) <= 55
-
-
-def test_lazy_logs_are_not_indexed(folder):
-    lazy = scanned(folder)
+    # lazy logs are not indexed
     for take in (lambda: lazy[0], lambda: train_test_split(lazy)):
         with pytest.raises(TypeError, match="LazyLogs cannot be indexed"):
             take()
     with pytest.raises(TypeError, match="LazyLogs cannot become an array"):
         np.asarray(lazy)
-
-
-def test_labels_are_found_by_a_pass_over_their_columns(folder):
+    # labels are found by a pass over their columns
     lazy = scanned(folder, logger="server")
     assert (lazy.actions, lazy.loggers) == (None, None)
     with parallel_config("threading"):
@@ -368,15 +360,13 @@ def test_filters_on_folders_leave_their_files_alone(folder):
         none.head()
 
 
-def test_missing_answers_leave_a_row_out(tmp_path):
+def test_filters_that_do_not_answer(tmp_path, folder):
     data = frame(4).append_column("x", pa.array([1, None, 3, None]))
     pq.write_table(data, tmp_path / "log.parquet")
     lazy = scanned(tmp_path)
     for condition in (nw.col("x") > 0, ds.field("x") > 0, lambda frame: frame["x"] > 0):
         assert_array_equal(lazy.filter(condition).head().row_id.position, [0, 2])
-
-
-def test_filters_that_cannot_be_asked(folder):
+    # filters that cannot be asked
     lazy = scanned(folder)
     for what in (True, "age > 3", None, 3, [True]):
         with pytest.raises(TypeError, match="filter takes an expression"):
@@ -418,11 +408,8 @@ def test_describe(folder):
 # -- lazy frames ---------------------------------------------------------------------
 def lazy_frames():
     polars = pytest.importorskip("polars").from_arrow(frame()).lazy()
-    return [
-        polars,
-        pytest.importorskip("duckdb").from_arrow(frame()),
-        nw.from_native(polars),
-    ]
+    duckdb = pytest.importorskip("duckdb").from_arrow(frame())
+    return [polars, duckdb, nw.from_native(polars)]
 
 
 def test_no_row_of_a_frame_is_left_out_in_silence():
@@ -500,7 +487,7 @@ def test_lazy_frames(tmp_path):
     assert native == (AGE > 40).sum()
 
 
-def test_what_is_no_source():
+def test_what_is_no_source(tmp_path):
     polars = pytest.importorskip("polars")
     data = frame()
     for eager in (data, data.to_pandas(), polars.from_arrow(data)):
@@ -512,10 +499,7 @@ def test_what_is_no_source():
     of_ray = type("Dataset", (), {"__module__": "ray.data.dataset"})
     with pytest.raises(TypeError, match=r"write_parquet.folder."):
         scanned(of_ray())
-
-
-# -- bad input -----------------------------------------------------------------------
-def test_no_files(tmp_path):
+    # no files
     (tmp_path / "a").mkdir()
     for source, more, error, match in (
         (tmp_path / "a", {}, ValueError, "holds no log file"),
@@ -529,6 +513,9 @@ def test_no_files(tmp_path):
             scanned(source, **more)
 
 
+# -- bad input -----------------------------------------------------------------------
+
+
 def test_files_that_are_listed_twice(folder, tmp_path):
     path = folder / "day=2026-01-01" / "log.parquet"
     link = tmp_path / "link.parquet"
@@ -537,9 +524,7 @@ def test_files_that_are_listed_twice(folder, tmp_path):
     for again in (path, link, odd, os.path.relpath(path), folder):
         with pytest.raises(ValueError, match=r"is listed twice.*would count twice"):
             scanned([path, again])
-
-
-def test_files_of_several_formats(folder, tmp_path):
+    # files of several formats
     (tmp_path / "one.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="several formats"):
         scanned([folder / "day=2026-01-01" / "log.parquet", tmp_path / "one.csv"])
@@ -559,11 +544,19 @@ def with_column(name, values):
     return change
 
 
-def test_files_with_other_columns(tmp_path):
+def test_files_with_other_columns_or_numbers(tmp_path):
     source = two_files(tmp_path, lambda data: data.drop_columns(["p"]))
     with pytest.raises(ValueError, match=r"1.parquet has no column 'p', which 0.parq"):
         scanned(source)
     assert len(scan_logs(source, **ROLES)) == 20
+
+    # files with other types of numbers
+    def change(data):
+        data = with_column("click", [float(k) for k in range(10)])(data)
+        return with_column("age", [k + 0.5 for k in range(10)])(data)
+
+    for _, logs in scanned(two_files(tmp_path, change), context=["age"]).read():
+        assert logs.reward.dtype == logs.context["age"].dtype == float
 
 
 NAN = r"\(pandas writes integers with a miss"
@@ -585,15 +578,6 @@ def test_files_with_other_types(tmp_path, name, values, told):
     context = ["age"] if name == "age" else []
     with pytest.raises(TypeError, match=f"'{name}' is .* in 1.parquet{told}"):
         scanned(source, context=context)
-
-
-def test_files_with_other_types_of_numbers(tmp_path):
-    def change(data):
-        data = with_column("click", [float(k) for k in range(10)])(data)
-        return with_column("age", [k + 0.5 for k in range(10)])(data)
-
-    for _, logs in scanned(two_files(tmp_path, change), context=["age"]).read():
-        assert logs.reward.dtype == logs.context["age"].dtype == float
 
 
 def test_texts_and_categories_are_one_kind(tmp_path):

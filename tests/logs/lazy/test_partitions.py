@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skope_ope import (
-    BanditLogs,
-    SlateLogs,
-    UniformPolicy,
-    evaluate,
-    scan_logs,
-)
+from skope_ope import BanditLogs, SlateLogs, UniformPolicy, evaluate, scan_logs
 from skope_ope.logs.lazy import _csv_parts, _parquet_parts, _partitions
 from skope_ope.logs.lazy._partitions import read_partitions
 from tests.logs import _worlds
@@ -50,17 +44,12 @@ def table(n=N, seed=0):
     columns = {"item": item, "click": rng.integers(0, 2, n), "p": p, "server": server}
     columns |= {f"mu_{a}": mu[:, k] for k, a in enumerate(ALL)}
     columns |= {f"l_{one}": np.where(server == one, p, 0.1) for one in "xy"}
-    return pa.table(
-        columns
-        | {
-            "age": rng.integers(18, 80, n),
-            "city": pa.array(rng.choice(["Paris", "Rome"], n)).dictionary_encode(),
-            "user": rng.choice([f"u{k}" for k in range(9)], n),
-            "t": np.datetime64("2026-01-01", "ms") + np.arange(n),
-            "w": rng.random(n) + 0.5,
-            "pi": rng.random(n),
-        }
-    )
+    columns["age"] = rng.integers(18, 80, n)
+    columns["city"] = pa.array(rng.choice(["Paris", "Rome"], n)).dictionary_encode()
+    columns["user"] = rng.choice([f"u{k}" for k in range(9)], n)
+    columns["t"] = np.datetime64("2026-01-01", "ms") + np.arange(n)
+    columns |= {"w": rng.random(n) + 0.5, "pi": rng.random(n)}
+    return pa.table(columns)
 
 
 def written(path, data, size=None):
@@ -150,7 +139,7 @@ def test_files_of_datasets_are_read_in_stretches(tmp_path, monkeypatch):
     assert_array_equal(lazy.head(30).reward, reward[:30])
 
 
-def test_integer_actions_keep_codes_of_all_partitions(tmp_path):
+def test_actions_groups_and_lists_of_one_column(tmp_path):
     data = pa.table({"a": [7, 3, 3, 9], "r": [0.0, 1, 2, 3]})
     path = written(tmp_path / "log.parquet", data, 2)
     lazy = scan_logs(path, action="a", reward="r").labelled()
@@ -160,6 +149,22 @@ def test_integer_actions_keep_codes_of_all_partitions(tmp_path):
     stated = scan_logs(path, action="a", reward="r", actions=[9, 7, 3, 1])
     assert [logs.action_index.tolist() for _, logs in stated.read()] == [[1, 2], [2, 0]]
     assert stated.labelled() is stated
+    # a group of several columns and one propensity
+    data = {"a": [0, 1, 0], "r": [0.0, 1, 1], "u": [1, 1, 2], "v": list("xyx")}
+    path = written(tmp_path / "log.parquet", pa.table(data))
+    roles = {"action": "a", "reward": "r", "propensity": 1 / 3}
+    logs = scan_logs(path, **roles, group=["u", "v"]).partitions[0].read()
+    assert logs.group.tolist() == [(1, "x"), (1, "y"), (2, "x")]
+    assert logs.propensity.tolist() == [1 / 3] * 3
+    # a day with one logger, or slates of one slot: it was refused as no table
+    data = {"a": [0, 1, 0], "r": [0, 1, 1], "l": list("xxx"), "under_x": [0.5] * 3}
+    path = written(tmp_path / "day.parquet", pa.table(data), 2)
+    roles = {"logger": "l", "logger_proba": ["under_x"]}
+    lazy = scan_logs(path, action="a", reward="r", **roles)
+    assert lazy.head(3).logger_proba.shape == (3, 1)
+    slates = scan_logs(path, slate=["a"], slot_reward=["r"], n_candidates=2)
+    assert_array_equal(slates.head(3).slate, [[0], [1], [0]])
+    assert_array_equal(slates.head(3).reward, data["r"])
 
 
 def test_whole_numbers_of_several_widths_are_one_type(tmp_path):
@@ -172,14 +177,9 @@ def test_whole_numbers_of_several_widths_are_one_type(tmp_path):
 
 def test_columns_of_lists_and_dicts_of_columns(tmp_path):
     pi = np.random.default_rng(0).random((12, 3))
-    data = {
-        "a": np.arange(12) % 3,
-        "r": np.ones(12),
-        "fixed": pa.FixedSizeListArray.from_arrays(pa.array(pi.ravel()), 3),
-        "lists": pa.array(pi.tolist()),
-        "x": pi[:, 0],
-        "y": pi[:, 1],
-    }
+    data = {"a": np.arange(12) % 3, "r": np.ones(12), "x": pi[:, 0], "y": pi[:, 1]}
+    data["fixed"] = pa.FixedSizeListArray.from_arrays(pa.array(pi.ravel()), 3)
+    data["lists"] = pa.array(pi.tolist())
     path = written(tmp_path / "log.parquet", pa.table(data), 5)
     columns = {"f": "fixed", "l": "lists", "xy": ["x", "y"], "one": ["y"], "z": "x"}
     wanted = {"f": pi, "l": pi, "xy": pi[:, :2], "one": pi[:, 1:2], "z": pi[:, 0]}
@@ -210,17 +210,6 @@ def test_slates_from_columns_and_from_lists(tmp_path):
         for part, logs in lazy.read():
             assert logs.n_candidates == 4
             assert_same_rows(part, logs, whole)
-
-
-def test_a_group_of_several_columns_and_one_propensity(tmp_path):
-    data = pa.table(
-        {"a": [0, 1, 0], "r": [0.0, 1, 1], "u": [1, 1, 2], "v": list("xyx")}
-    )
-    path = written(tmp_path / "log.parquet", data)
-    roles = {"action": "a", "reward": "r", "propensity": 1 / 3}
-    logs = scan_logs(path, **roles, group=["u", "v"]).partitions[0].read()
-    assert logs.group.tolist() == [(1, "x"), (1, "y"), (2, "x")]
-    assert logs.propensity.tolist() == [1 / 3] * 3
 
 
 def test_empty_row_groups_and_files(tmp_path):
@@ -294,7 +283,19 @@ def test_bad_rows_of_a_stretch_and_of_a_filter_have_their_own_number(
             some.partitions[2].read()
 
 
-def test_a_corrupt_row_group_is_named_and_the_others_are_read(tmp_path):
+def test_files_that_changed_since_the_scan(tmp_path):
+    path = written(tmp_path / "log.parquet", table())
+    part = scan_logs(path, **READ).partitions[0]
+    written(path, table(30))
+    with pytest.raises(ValueError, match=r"row group 0 cannot be read: .*Scan it"):
+        part.read()
+    written(path, table().drop_columns(["click"]))
+    with pytest.raises(ValueError, match="column 'click' is gone since the scan"):
+        part.read()
+    os.remove(path)
+    with pytest.raises(FileNotFoundError, match=r"log.parquet, row group 0: the file"):
+        part.read()
+    # a corrupt row group is named and the others are read
     path = tmp_path / "log.parquet"
     pq.write_table(table(), path, row_group_size=20, compression="snappy")
     column = pq.ParquetFile(path).metadata.row_group(1).column(0)
@@ -307,20 +308,17 @@ def test_a_corrupt_row_group_is_named_and_the_others_are_read(tmp_path):
     for call in (parts[1].read, scan_logs(path, **READ).labelled):
         with pytest.raises(ValueError, match=r"^log.parquet, row group 1 cannot be re"):
             call()
-
-
-def test_a_file_that_is_gone_or_was_written_anew(tmp_path):
-    path = written(tmp_path / "log.parquet", table())
-    part = scan_logs(path, **READ).partitions[0]
-    written(path, table(30))
-    with pytest.raises(ValueError, match=r"row group 0 cannot be read: .*Scan it"):
-        part.read()
-    written(path, table().drop_columns(["click"]))
-    with pytest.raises(ValueError, match="column 'click' is gone since the scan"):
-        part.read()
-    os.remove(path)
-    with pytest.raises(FileNotFoundError, match=r"log.parquet, row group 0: the file"):
-        part.read()
+    # row groups that change places are refused
+    path, data = tmp_path / "day.parquet", table()
+    for groups in (((0, 20), (20, 30)), ((20, 30), (0, 20))):
+        with pq.ParquetWriter(path, data.schema) as writer:
+            for low, high in groups:
+                writer.write_table(data.slice(low, high - low))
+        if groups[0][0] == 0:
+            lazy = scan_logs(path, **READ, propensity="p")
+            assert sum(len(logs) for _, logs in lazy.read()) == 30
+    with pytest.raises(ValueError, match=r"row group 0.*changed since it was"):
+        evaluate(UniformPolicy(), lazy, evaluators=["IPS"])
 
 
 def test_errors_of_policies_name_their_own_partition(tmp_path):
@@ -334,19 +332,6 @@ def test_errors_of_policies_name_their_own_partition(tmp_path):
     lazy = scan_logs(path, **READ, propensity=0.5, actions=ALL)
     with pytest.raises(RuntimeError, match=r"^log.parquet, row group 1: no such row"):
         evaluate(FailsInOneRound(), lazy, evaluators=["IPS"])
-
-
-def test_row_groups_that_change_places_are_refused(tmp_path):
-    path, data = tmp_path / "day.parquet", table()
-    for groups in (((0, 20), (20, 30)), ((20, 30), (0, 20))):
-        with pq.ParquetWriter(path, data.schema) as writer:
-            for low, high in groups:
-                writer.write_table(data.slice(low, high - low))
-        if groups[0][0] == 0:
-            lazy = scan_logs(path, **READ, propensity="p")
-            assert sum(len(logs) for _, logs in lazy.read()) == 30
-    with pytest.raises(ValueError, match=r"row group 0.*changed since it was"):
-        evaluate(UniformPolicy(), lazy, evaluators=["IPS"])
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -381,19 +366,7 @@ def test_small_partitions_are_read_together(tmp_path):
 # -- csv -------------------------------------------------------------------------------
 
 
-def test_a_list_of_one_column_is_a_table_of_one(tmp_path):
-    """A day with one logger, or slates of one slot: it was refused as no table."""
-    data = {"a": [0, 1, 0], "r": [0, 1, 1], "l": list("xxx"), "under_x": [0.5] * 3}
-    path = written(tmp_path / "day.parquet", pa.table(data), 2)
-    roles = {"logger": "l", "logger_proba": ["under_x"]}
-    lazy = scan_logs(path, action="a", reward="r", **roles)
-    assert lazy.head(3).logger_proba.shape == (3, 1)
-    slates = scan_logs(path, slate=["a"], slot_reward=["r"], n_candidates=2)
-    assert_array_equal(slates.head(3).slate, [[0], [1], [0]])
-    assert_array_equal(slates.head(3).reward, data["r"])
-
-
-def test_csv_numbers_have_one_type_in_all_blocks(tmp_path, monkeypatch):
+def test_csv_types_and_errors(tmp_path, monkeypatch):
     monkeypatch.setattr(_csv_parts, "BLOCK", 16)
     monkeypatch.setattr(_csv_parts, "GUESS", 20)
     (tmp_path / "log.csv").write_text("a,r,x\n1,0,1\n2,1,2\n1,0.5,2.5\n2,1,3\n")
@@ -402,9 +375,7 @@ def test_csv_numbers_have_one_type_in_all_blocks(tmp_path, monkeypatch):
     assert len(read) > 1
     assert {str(logs.context["x"].dtype) for logs in read} == {"float64"}
     assert {logs.action.dtype for logs in read} == {np.dtype("int64")}
-
-
-def test_csv_errors_name_file_and_block(tmp_path, monkeypatch):
+    # csv errors name file and block
     monkeypatch.setattr(_csv_parts, "BLOCK", 16)
     monkeypatch.setattr(_csv_parts, "GUESS", 20)
     path = tmp_path / "log.csv"
@@ -420,10 +391,12 @@ def test_csv_errors_name_file_and_block(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"cannot be read: .*Scan it again"):
         last.read()
     path.write_text("a\tr\n1\t0\n")
-    with pytest.raises(
-        ValueError, match=r"log.csv: its columns .* separated by .* comma"
-    ):
+    with pytest.raises(ValueError, match=r"log.csv: its columns .* separated .* comma"):
         scan_logs(path, action="a", reward="r")
+    # csv rewards may be true or false
+    (tmp_path / "log.csv").write_text("a,r\n1,True\n2,False\n2,true\n")
+    logs = scan_logs(tmp_path, action="a", reward="r").head()
+    assert_array_equal(logs.reward, [1, 0, 1])
 
 
 def test_csv_labels_that_would_collide_as_numbers_are_texts_in_all_files(tmp_path):
@@ -435,9 +408,3 @@ def test_csv_labels_that_would_collide_as_numbers_are_texts_in_all_files(tmp_pat
     assert_array_equal(logs.action, labels + others)
     assert_array_equal(logs.group, labels + others)
     assert logs.n_groups == 4
-
-
-def test_csv_rewards_may_be_true_or_false(tmp_path):
-    (tmp_path / "log.csv").write_text("a,r\n1,True\n2,False\n2,true\n")
-    logs = scan_logs(tmp_path, action="a", reward="r").head()
-    assert_array_equal(logs.reward, [1, 0, 1])

@@ -6,6 +6,7 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import (
     LinearRegression,
@@ -30,7 +31,7 @@ def logs_of(n_actions, n_features=0):
     return BanditLogs(context, [0], [0.0], actions=np.arange(n_actions))
 
 
-def test_trace_by_hand():
+def test_epsilon_greedy_by_hand():
     policy = EpsilonGreedy(epsilon=0.3).fit(logs_of(3))
     best = []
     for action, reward in [(0, 1.0), (1, 0.0), (2, 0.5), (0, 0.0), (0, 0.0), (2, 0.0)]:
@@ -39,15 +40,20 @@ def test_trace_by_hand():
     # untried 0, 1, 2; then means (1, 0, .5), (.5, 0, .5): a tie, (1/3, 0, .5)
     assert best == [0, 1, 2, 0, 0, 2]
     assert policy.action_row() == pytest.approx([0.8, 0.1, 0.1])  # (1/3, 0, .25)
-    np.testing.assert_array_equal(policy.counts_, [3, 1, 2])
-    np.testing.assert_allclose(policy.means_, [1 / 3, 0, 0.25])
-
-
-def test_ties_and_untried_actions():
+    assert_array_equal(policy.counts_, [3, 1, 2])
+    assert_allclose(policy.means_, [1 / 3, 0, 0.25])
+    # choice and exploration run over the offered actions
+    policy = EpsilonGreedy(epsilon=0.3).fit(logs_of(3))
+    live(policy, [0, 1, 2], [1.0, 0.5, 0.0])
+    offered = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [1, 0, 1]], dtype=bool)
+    proba = policy.predict_proba(NO_CONTEXT, offered)
+    expected = [[0.8, 0.1, 0.1], [0, 0.85, 0.15], [0, 0, 1], [0.85, 0, 0.15]]
+    assert_allclose(proba, expected)
+    # ties and untried actions
     policy = EpsilonGreedy(0).fit(logs_of(3))
     live(policy, [0, 1], [1e300, -5.0])
     assert policy.action_row() == [0.0, 0.0, 1.0]  # the untried one
-    np.testing.assert_array_equal(policy.means_, [1e300, -5.0, np.nan])
+    assert_array_equal(policy.means_, [1e300, -5.0, np.nan])
     policy = EpsilonGreedy(0).fit(logs_of(2))
     # 0.1 three times sums to .30000000000000004, once .3 does not
     live(policy, [0, 0, 0, 1], [0.1, 0.1, 0.1, 0.1])
@@ -70,7 +76,7 @@ def test_epsilon_may_be_a_function_of_the_coming_round():
         policy.update(None, 0, 1.0, 1.0)
         rows.append(policy.action_row())
     assert asked == [1, 2, 3]
-    np.testing.assert_allclose(rows, [[0.5, 0.5], [0.375, 0.625], [0.25, 0.75]])
+    assert_allclose(rows, [[0.5, 0.5], [0.375, 0.625], [0.25, 0.75]])
 
 
 def test_bad_parameters():
@@ -87,15 +93,6 @@ def test_bad_parameters():
             policy.fit(logs_of(2, 1))
 
 
-def test_choice_and_exploration_run_over_the_offered_actions():
-    policy = EpsilonGreedy(epsilon=0.3).fit(logs_of(3))
-    live(policy, [0, 1, 2], [1.0, 0.5, 0.0])
-    offered = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [1, 0, 1]], dtype=bool)
-    proba = policy.predict_proba(NO_CONTEXT, offered)
-    expected = [[0.8, 0.1, 0.1], [0, 0.85, 0.15], [0, 0, 1], [0.85, 0, 0.15]]
-    np.testing.assert_allclose(proba, expected)
-
-
 def test_frozen_takes_what_was_tried():
     one = NO_CONTEXT[:1]
     policy = EpsilonGreedy(epsilon=0.4).fit(logs_of(3))
@@ -106,7 +103,7 @@ def test_frozen_takes_what_was_tried():
     proba = policy.frozen().predict_proba(NO_CONTEXT[:2], offered)
     assert proba.tolist() == [[1, 0, 0], [0, 1, 0]]
     explored = policy.frozen(explore=True).predict_proba(one)
-    np.testing.assert_allclose(explored, [policy.action_row()])
+    assert_allclose(explored, [policy.action_row()])
     # the best mean, not the best bound
     policy = UCB1().fit(logs_of(2))
     live(policy, [0, 1, *[0] * 50], [1.0, 0.0, *[1.0] * 50])
@@ -127,17 +124,7 @@ def test_frozen_takes_what_was_tried():
     assert policy.frozen(explore=True).predict_proba(ZERO).tolist() == [[0.5, 0.5]]
 
 
-def test_the_default_is_that_of_the_paper():
-    """sqrt(2 log t / n): one pull of each, and the mean of one decides."""
-    policy = UCB1().fit(logs_of(2))
-    for gap, best in ((1.01, 0), (0.99, 1)):  # of the bonuses of 1 and of 3 pulls
-        bonus = sqrt(2 * log(4)) - sqrt(2 * log(4) / 3)
-        policy.fit(logs_of(2))
-        live(policy, [0, 0, 0, 1], [gap * bonus] * 3 + [0.0])
-        assert policy.action_row().index(1.0) == best
-
-
-def test_ucb1_takes_untried_actions_in_their_order():
+def test_ucb1_by_hand():
     policy = UCB1().fit(logs_of(3))
     best = []
     for reward in (0.0, 1.0, 0.0):
@@ -155,13 +142,16 @@ def test_ucb1_takes_untried_actions_in_their_order():
     policy = UCB1(alpha=0).fit(logs_of(2))
     live(policy, [0, 1, 1], [0.2, 0.0, 0.3])
     assert policy.action_row() == [1.0, 0.0]
+    # sqrt(2 log t / n): one pull of each, and the mean of one decides
+    policy = UCB1().fit(logs_of(2))
+    for gap, best in ((1.01, 0), (0.99, 1)):  # of the bonuses of 1 and of 3 pulls
+        bonus = sqrt(2 * log(4)) - sqrt(2 * log(4) / 3)
+        policy.fit(logs_of(2))
+        live(policy, [0, 0, 0, 1], [gap * bonus] * 3 + [0.0])
+        assert policy.action_row().index(1.0) == best
 
 
-BANDITS = [
-    EpsilonGreedy(epsilon=0.2),
-    UCB1(0.7, width="log"),
-    UCB1(0.7, width="constant"),
-]
+BANDITS = [EpsilonGreedy(0.2), UCB1(0.7, width="log"), UCB1(0.7, width="constant")]
 
 
 @pytest.mark.parametrize("policy", BANDITS, ids=repr)
@@ -184,7 +174,7 @@ def test_is_the_textbook_loop(policy, available, global_random_seed):
         best = np.argmax(score == top if np.isinf(top) else score >= top - 1e-9)
         expected = epsilon * offered / offered.sum()
         expected[best] += 1 - epsilon
-        np.testing.assert_allclose(proba[row], expected)
+        assert_allclose(proba[row], expected)
         action = logs.action_index[row]
         if draws[row] < expected[action]:
             counts[action] += 1
@@ -231,10 +221,10 @@ def test_length_of_the_default_epochs():
             policy.update(ZERO, 0, 1.0, 0.25)
             lengths[-1] += 1
         expected = np.floor(c * np.sqrt(np.arange(1, 40) / n_actions))
-        np.testing.assert_array_equal(lengths[1:-1], expected)
+        assert_array_equal(lengths[1:-1], expected)
 
 
-def test_learns_from_explored_rounds_only():
+def test_what_epoch_greedy_learns():
     policy = reset(EpochGreedy(LinearRegression(), exploit=lambda epoch: 2))
     X = np.arange(9.0)[:, None]
     # rounds 0, 3 and 6 explore; what the others say contradicts them
@@ -242,26 +232,20 @@ def test_learns_from_explored_rounds_only():
     # the estimates are x and 3
     proba = policy.predict_proba(np.array([[1.0], [2.99], [3.01], [10.0]]))
     assert proba.argmax(axis=1).tolist() == [1, 1, 0, 0]
-
-
-def test_an_action_not_explored_yet_gets_the_mean_of_all():
+    # an action not explored yet gets the mean of all
     policy = reset(EpochGreedy(exploit=lambda epoch: 1 if epoch == 3 else 0), 3)
     live(policy, [1, 1, 2], [-3.0, -1.0, 1.0], np.zeros((3, 1)))
     assert policy.predict_proba(ZERO).tolist() == [[0, 0, 1]]
     offered = np.array([[True, True, False]])
     assert policy.predict_proba(ZERO, offered).tolist() == [[1, 0, 0]]
-
-
-def test_exploration_runs_over_the_offered_actions():
+    # exploration runs over the offered actions
     policy = reset(EpochGreedy(), 3)
     offered = np.array([[True, False, True], [False, True, False]])
     proba = policy.predict_proba(np.zeros((2, 1)), offered)
     assert proba.tolist() == [[0.5, 0, 0.5], [0, 1, 0]]
     with pytest.raises(ValueError, match="offered at row 0"):
         policy.predict_proba(ZERO, np.zeros((1, 3), dtype=bool))
-
-
-def test_classifier_for_0_1_rewards():
+    # classifier for 0 1 rewards
     policy = reset(EpochGreedy(GaussianNB(), exploit=lambda epoch: int(epoch == 5)))
     X = np.array([[0.0], [0.2], [1.0], [1.2], [0.5]])
     live(policy, [0, 0, 0, 0, 1], [1.0, 1.0, 0.0, 0.0, 1.0], X)
@@ -306,13 +290,13 @@ def test_bounds_by_hand():
     policy = reset(LinUCB(alpha=0.5, regularization=2.0))
     rows = np.array([[1.0], [2.0], [1.0]])
     assert live(policy, [0, 0, 1], [1.0, 0.0, 1.0], rows) == [True] * 3
-    np.testing.assert_allclose(policy.coef_, [[1 / 7], [1 / 3]], rtol=1e-15)
-    np.testing.assert_array_equal(policy.counts_, [2, 1])
+    assert_allclose(policy.coef_, [[1 / 7], [1 / 3]], rtol=1e-15)
+    assert_array_equal(policy.counts_, [2, 1])
     x = np.array([[3.0], [-3.0]])
     block = policy.look_ahead(x)
     width = 0.5 * 3 / np.sqrt([7, 3])
     expected = [[3 / 7, -3 / 7], [1, -1]] + width[:, None]
-    np.testing.assert_allclose(block.scores, expected, rtol=1e-14)
+    assert_allclose(block.scores, expected, rtol=1e-14)
     # 3/7 + 1.5/sqrt(7) < 1 + 1.5/sqrt(3);  -3/7 + 1.5/sqrt(7) > -1 + 1.5/sqrt(3)
     assert policy.predict_proba(x).tolist() == [[0, 1], [1, 0]]
     # without the bonus: 3/7 < 1, -3/7 > -1
@@ -335,11 +319,11 @@ def test_inverse_stays_exact_over_20000_updates(n_features, global_random_seed):
         A = 0.3 * np.eye(n_features) + rows.T @ rows
         b = rows.T @ reward[actions == action]
         expected = np.linalg.solve(A, b)
-        np.testing.assert_allclose(policy.coef_[action], expected, atol=1e-10)
+        assert_allclose(policy.coef_[action], expected, atol=1e-10)
         x = rng.standard_normal((50, n_features))
         width = (policy.look_ahead(x).scores[action] - x @ policy.coef_[action]) ** 2
         exact = np.einsum("ij,ji->i", x, np.linalg.solve(A, x.T))
-        np.testing.assert_allclose(width, exact, rtol=1e-8)
+        assert_allclose(width, exact, rtol=1e-8)
 
 
 def test_coefficients_are_those_of_ridge():
@@ -350,7 +334,7 @@ def test_coefficients_are_those_of_ridge():
         rows = logs.action_index == action
         ridge = Ridge(alpha=0.7, fit_intercept=False)
         ridge.fit(logs.context[rows], logs.reward[rows])
-        np.testing.assert_allclose(policy.coef_[action], ridge.coef_, rtol=1e-10)
+        assert_allclose(policy.coef_[action], ridge.coef_, rtol=1e-10)
 
 
 def test_ties_go_to_the_lowest_index():
@@ -363,7 +347,7 @@ def test_ties_go_to_the_lowest_index():
     live(policy, [1] * 3, [1.0, 1.0, 0.0], rows[[2, 0, 1]])
     live(policy, [0] * 3, [0.0] * 3, rows * 100)  # no bonus left, no reward
     assert (policy.coef_[1] != policy.coef_[2]).any()
-    np.testing.assert_allclose(policy.coef_[1], policy.coef_[2], rtol=1e-14)
+    assert_allclose(policy.coef_[1], policy.coef_[2], rtol=1e-14)
     x = np.array([[1.0, 0.5], [0.4, 1.0]])
     assert policy.predict_proba(x).argmax(axis=1).tolist() == [1, 1]
     offered = np.array([[True, False, True], [False, True, True]])
@@ -393,8 +377,8 @@ def test_contexts_of_other_kinds():
         policies.append(policy)
         assert policy.predict_proba(rows).shape == (60, 4)
     for policy in policies[1:3]:
-        np.testing.assert_array_equal(policy.coef_, policies[0].coef_)
-    np.testing.assert_allclose(policies[3].coef_, policies[0].coef_, rtol=1e-4)
+        assert_array_equal(policy.coef_, policies[0].coef_)
+    assert_allclose(policies[3].coef_, policies[0].coef_, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -410,12 +394,12 @@ def test_digits_that_updates_lose_are_found_again(size, regularization, n_featur
     for row in range(n):
         policy.update(X[row : row + 1], 0, reward[row], 1.0)
     gram = X.T @ X + regularization * np.eye(n_features)
-    np.testing.assert_allclose(
+    assert_allclose(
         X @ policy.coef_[0], X @ np.linalg.solve(gram, X.T @ reward), rtol=0, atol=1e-10
     )
     widths = (policy.look_ahead(X).scores[0] - X @ policy.coef_[0]) ** 2
     truth = np.einsum("ij,ji->i", X, np.linalg.solve(gram, X.T))
-    np.testing.assert_allclose(widths, truth, rtol=1e-9)
+    assert_allclose(widths, truth, rtol=1e-9)
 
 
 def with_ties(n_rounds, n_actions, n_features, available, seed):
@@ -448,7 +432,7 @@ def test_given_actions_are_those_of_the_table(
     n_taken = 0
     for row in rows.tolist():
         taken = table.proba[rows[row:], codes[row:]]
-        np.testing.assert_array_equal(given.proba[row:], taken)
+        assert_array_equal(given.proba[row:], taken)
         if not taken[0]:
             continue
         n_taken += 1
@@ -465,7 +449,7 @@ def test_the_history_is_that_of_single_rows():
     X, actions = rng.standard_normal((2000, 4)), rng.randint(150, size=2000)
     logs = BanditLogs(X, actions, rng.random_sample(2000), actions=np.arange(150))
     few = Replay(random_state=0).fit(logs).evaluate(LinUCB())
-    np.testing.assert_array_equal(few.accepted, row_by_row(LinUCB(), logs)[0])
+    assert_array_equal(few.accepted, row_by_row(LinUCB(), logs)[0])
     # an action that is not offered is not taken
     offered = np.tile(np.arange(200) > 0, (3, 1))
     policy = reset(LinUCB(), 200, 2)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -84,7 +85,7 @@ def test_knows_the_batches_that_are_over(policy, available, global_random_seed):
     source = make_logs(90, seed=global_random_seed + 1)
     source = source.replace(timestamp=rng.uniform(0, 50, 90))
     proba = BatchPolicy(policy, source, 7.0).logs_proba(logs)
-    np.testing.assert_allclose(proba, by_hand(policy, source, logs, 7.0), atol=1e-12)
+    assert_allclose(proba, by_hand(policy, source, logs, 7.0), atol=1e-12)
     assert len(np.unique(proba.argmax(axis=1))) > 1
 
 
@@ -96,53 +97,22 @@ def test_batches_by_hand():
     assert proba.argmax(axis=1).tolist() == [0, 0, 0, 0, 0, 1]
 
 
-def test_a_row_never_learns_from_itself_or_later_ones():
+def test_rows_dates_and_labels_of_batches():
     logs = make_logs(60)
     changed = logs.replace(reward=np.r_[logs.reward[:30], 1 - logs.reward[30:]])
     told = BatchPolicy(CEMP, logs, 10).logs_proba(logs)
     other = BatchPolicy(CEMP, changed, 10).logs_proba(logs)
     # rows 30 to 39 know the rows up to 29
-    np.testing.assert_array_equal(told[:40], other[:40])
+    assert_array_equal(told[:40], other[:40])
     assert (told[40:] != other[40:]).any()
-
-
-def test_what_is_evaluated_does_not_matter(global_random_seed):
-    """Neither its rewards nor its other rows: the policy is stationary."""
-    logs = make_logs(200, seed=global_random_seed)
-    source = make_logs(100, seed=global_random_seed + 1)
-    policy = BatchPolicy(OnlineClassifierPolicy(GaussianNB()), source, 20)
-    proba = policy.logs_proba(logs)
-    rows = np.random.RandomState(global_random_seed).permutation(200)[:70]
-    np.testing.assert_array_equal(policy.logs_proba(logs[rows]), proba[rows])
-    flipped = logs.replace(reward=1 - logs.reward)
-    np.testing.assert_array_equal(policy.logs_proba(flipped), proba)
-    np.testing.assert_array_equal(action_probabilities(policy, logs), proba)
-
-
-@pytest.mark.parametrize("policy", [EMP, SEMP, CEMP], ids=["EMP", "SEMP", "CEMP"])
-def test_evaluators_take_it_as_stationary(policy):
-    logs = make_logs(400)
-    batch = BatchPolicy(policy, logs, 50)
-    matches = batch.logs_proba(logs)[np.arange(400), logs.action_index] == 1
-    result = Replay(random_state=0).fit(logs).evaluate(batch)
-    np.testing.assert_array_equal(result.accepted, np.flatnonzero(matches))
-    assert result.value == pytest.approx(logs.reward[matches].mean())
-    assert np.isfinite(result.standard_error)
-    expected = (matches * logs.reward / logs.propensity).mean()
-    assert IPS().fit(logs).score(batch) == pytest.approx(expected)
-
-
-def test_datetimes():
-    logs = make_logs(60)
+    # datetimes
     start = np.datetime64("2009-05-03T00:00:00", "s")
     numbers = BatchPolicy(EMP, logs, 5).logs_proba(logs)
     dated = logs.replace(timestamp=start + np.arange(60) * MINUTE)
     for every in (5 * MINUTE, timedelta(minutes=5)):
         found = BatchPolicy(EMP, dated, every).logs_proba(dated)
-        np.testing.assert_array_equal(found, numbers)
-
-
-def test_actions_are_matched_by_label():
+        assert_array_equal(found, numbers)
+    # actions are matched by label
     source = make_logs(60)
     logs = make_logs(30, seed=1)
     given = logs.context, logs.action, logs.reward
@@ -159,6 +129,32 @@ def test_actions_are_matched_by_label():
     message = r"took action 'a\d' at row \d+, which the logs"
     with pytest.raises(ValueError, match=message):
         BatchPolicy(EMP, source, 5).logs_proba(fewer)
+
+
+def test_what_is_evaluated_does_not_matter(global_random_seed):
+    """Neither its rewards nor its other rows: the policy is stationary."""
+    logs = make_logs(200, seed=global_random_seed)
+    source = make_logs(100, seed=global_random_seed + 1)
+    policy = BatchPolicy(OnlineClassifierPolicy(GaussianNB()), source, 20)
+    proba = policy.logs_proba(logs)
+    rows = np.random.RandomState(global_random_seed).permutation(200)[:70]
+    assert_array_equal(policy.logs_proba(logs[rows]), proba[rows])
+    flipped = logs.replace(reward=1 - logs.reward)
+    assert_array_equal(policy.logs_proba(flipped), proba)
+    assert_array_equal(action_probabilities(policy, logs), proba)
+
+
+@pytest.mark.parametrize("policy", [EMP, SEMP, CEMP], ids=["EMP", "SEMP", "CEMP"])
+def test_evaluators_take_it_as_stationary(policy):
+    logs = make_logs(400)
+    batch = BatchPolicy(policy, logs, 50)
+    matches = batch.logs_proba(logs)[np.arange(400), logs.action_index] == 1
+    result = Replay(random_state=0).fit(logs).evaluate(batch)
+    assert_array_equal(result.accepted, np.flatnonzero(matches))
+    assert result.value == pytest.approx(logs.reward[matches].mean())
+    assert np.isfinite(result.standard_error)
+    expected = (matches * logs.reward / logs.propensity).mean()
+    assert IPS().fit(logs).score(batch) == pytest.approx(expected)
 
 
 def test_the_policy_is_told_the_loggers_propensity():
@@ -190,27 +186,12 @@ def test_what_batches_refuse():
         (BatchPolicy(EMP, timeless, 5), logs, ValueError, "exploration_logs have none"),
         (BatchPolicy(EMP, logs, 5), timeless, ValueError, "stamps, the logs have none"),
         (BatchPolicy(EMP, logs, 0), logs, ValueError, "every must be positive, got 0"),
-        (
-            BatchPolicy(EMP, logs, MINUTE),
-            logs,
-            TypeError,
-            "every must be a number, got",
-        ),
+        (BatchPolicy(EMP, logs, MINUTE), logs, TypeError, "every must be a number, g"),
         (BatchPolicy(EMP, dated, 5), dated, TypeError, r"must be a numpy\.timedelta64"),
         (BatchPolicy(EMP, dated, MINUTE), logs, TypeError, "both be numbers or datet"),
         (BatchPolicy(UniformPolicy(), logs, 5), logs, ValueError, "'policy' parameter"),
-        (
-            BatchPolicy(EMP, None, 5),
-            logs,
-            ValueError,
-            "'exploration_logs' parameter of",
-        ),
-        (
-            BatchPolicy(EMP, logs, 5, min_trials=-1),
-            logs,
-            ValueError,
-            "'min_trials' par",
-        ),
+        (BatchPolicy(EMP, None, 5), logs, ValueError, "'exploration_logs' parameter"),
+        (BatchPolicy(EMP, logs, 5, min_trials=-1), logs, ValueError, "'min_trials' p"),
         (BatchPolicy(EMP, logs, 5, min_trials=1.5), logs, ValueError, "'min_trials' p"),
         (BatchPolicy(EMP, other, 5), logs, ValueError, "_logs have 2 features, .* 3"),
     ):
@@ -231,7 +212,7 @@ def test_an_untried_action_is_shown_to_everybody_for_a_batch():
     logs = popular_log()
     shown = BatchPolicy(EMP, logs, 10).logs_proba(logs)[:, 1]
     # known from 40 on, when the batch with its first trial is over
-    np.testing.assert_array_equal(shown, (np.arange(60) >= 10) & (np.arange(60) < 40))
+    assert_array_equal(shown, (np.arange(60) >= 10) & (np.arange(60) < 40))
     careful = BatchPolicy(EMP, logs, 10, min_trials=2).logs_proba(logs)
     assert (careful[:, 0] == 1).all()
     # a lucky first trial is no longer taken for a certainty
@@ -257,7 +238,7 @@ def test_actions_wait_for_their_trials(policy, available):
         if available:
             open_to &= logs.available[row]
         if not open_to.any():
-            np.testing.assert_array_equal(proba[row], inert[row])
+            assert_array_equal(proba[row], inert[row])
             continue
         assert open_to[proba[row].argmax()]
         assert proba[row].max() == 1
@@ -279,7 +260,7 @@ def test_trials_are_those_of_the_segment():
             counts = np.bincount(part.action_index[known], minlength=logs.n_actions)
             offered = (counts >= 4)[None, :] if (counts >= 4).any() else None
             alone[row] = own.predict_proba(logs.context[row : row + 1], offered)[0]
-    np.testing.assert_array_equal(proba, alone)
+    assert_array_equal(proba, alone)
 
 
 def sign(X):
@@ -302,7 +283,7 @@ def test_trace_by_hand():
     live(policy, [1], [5.0], X[[1]])
     assert policy.predict_proba(X).tolist() == [[0, 1], [0, 1]]
     assert sorted(policy.policies_) == ["high", "low"]
-    np.testing.assert_array_equal(policy.policies_["low"].counts_, [1, 2])
+    assert_array_equal(policy.policies_["low"].counts_, [1, 2])
 
 
 INNER = [
@@ -324,10 +305,8 @@ def test_is_a_policy_per_segment(inner, available, global_random_seed):
         rows = np.flatnonzero(sign(logs.context) == segment)
         own = logs[rows]
         own_accepted, own_proba, _ = row_by_row(inner, own)
-        np.testing.assert_allclose(proba[rows], own_proba, atol=1e-12)
-        np.testing.assert_array_equal(
-            rows[own_accepted], np.intersect1d(accepted, rows)
-        )
+        assert_allclose(proba[rows], own_proba, atol=1e-12)
+        assert_array_equal(rows[own_accepted], np.intersect1d(accepted, rows))
 
 
 @pytest.mark.few_cases(1)
@@ -352,7 +331,7 @@ def test_segments_of_every_kind_are_one():
     reference = replayed(SegmentedPolicy(EpsilonGreedy(), sign), array, draws)
     for data, segment in ways:
         found = replayed(SegmentedPolicy(EpsilonGreedy(), segment), data, draws)
-        np.testing.assert_array_equal(found, reference)
+        assert_array_equal(found, reference)
 
 
 @pytest.mark.frames
@@ -393,18 +372,7 @@ def test_segments_in_segments():
         (logs, SegmentedPolicy(inner, sign)),
         (flat, SegmentedPolicy(EpsilonGreedy(0), "crossed")),
     ):
-        np.testing.assert_array_equal(replayed(policy, data), expected)
-
-
-def test_segments_of_a_column_reach_the_progressive_policy():
-    logs = with_segments(make_logs())
-    proba = []
-    for segment in ("group_of", sign):
-        policy = SegmentedPolicy(EpsilonGreedy(), segment)
-        with pytest.warns(SingleTrajectoryWarning, match="progressive-validation"):
-            result = DRns(random_state=0).fit(logs).evaluate(policy)
-        proba.append(action_probabilities(result.progressive_policy_, logs))
-    np.testing.assert_array_equal(proba[0], proba[1])
+        assert_array_equal(replayed(policy, data), expected)
 
 
 def test_frozen_exploits_in_every_segment():
@@ -413,10 +381,16 @@ def test_frozen_exploits_in_every_segment():
     low = np.flatnonzero(logs.columns["group_of"] == "low")[:1]
     policy.update(policy.context_of(logs[low]), 2, 1.0, 1.0)
     proba = policy.frozen().predict_proba(policy.context_of(logs))
-    np.testing.assert_array_equal(
-        proba.argmax(axis=1), 2 * (logs.columns["group_of"] == "low")
-    )
+    assert_array_equal(proba.argmax(axis=1), 2 * (logs.columns["group_of"] == "low"))
     assert proba.max(axis=1).min() == 1
+    # segments of a column reach the progressive policy
+    proba = []
+    for segment in ("group_of", sign):
+        policy = SegmentedPolicy(EpsilonGreedy(), segment)
+        with pytest.warns(SingleTrajectoryWarning, match="progressive-validation"):
+            result = DRns(random_state=0).fit(logs).evaluate(policy)
+        proba.append(action_probabilities(result.progressive_policy_, logs))
+    assert_array_equal(proba[0], proba[1])
 
 
 def test_bad_segments():
@@ -464,12 +438,10 @@ def test_history_is_what_was_lived():
         policy.update(x, logs.action_index[row], logs.reward[row], 0.3)
     lived = logs.context, logs.action_index, logs.reward, np.full(50, 0.3)
     for part, expected in zip(policy.history_, lived, strict=True):
-        np.testing.assert_array_equal(part, expected)
+        assert_array_equal(part, expected)
     assert policy.history_.actions.dtype.kind == "i"
     assert policy.history_.contexts.shape == (50, 3)
-
-
-def test_history_of_other_contexts():
+    # history of other contexts
     pandas = pytest.importorskip("pandas")
     logs = make_logs(30)
     kinds = []
@@ -493,7 +465,7 @@ def test_offers_renormalise():
     live(policy, [0], [1.0], logs.context[:1])
     offered = np.array([[False, True], [True, True]])
     proba = policy.predict_proba(logs.context[:2], offered)
-    np.testing.assert_allclose(proba, [[0, 1], [0.8, 0.2]])
+    assert_allclose(proba, [[0, 1], [0.8, 0.2]])
     for func, message in (
         (lambda X, history: np.full((4, 3), 1 / 3), r"shape \(4, 3\), expected \(4, 2"),
         (lambda X, history: np.full((4, 2), 0.4), r"func must sum to 1 .* got 0\.8"),
@@ -517,10 +489,7 @@ def test_labels_and_frames_stand_for_probabilities():
     table.columns = ["b", "q"]
     with pytest.raises(ValueError, match=r"are \['b', 'q'\], the actions are"):
         named.predict_proba(logs)
-
-
-def test_frames_that_own_policies_give_are_matched_by_name():
-    pd = pytest.importorskip("pandas")
+    # frames that own policies give are matched by name
 
     class Own(AdaptivePolicy):
         def predict_proba(self, X, available=None):

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
@@ -89,7 +90,7 @@ def test_one_reward_seen_counts_successes():
         assert policy.predict([[0.0]]).tolist() == ["a"]
 
 
-def test_initial_labels_enter_all_data_sets():
+def test_initial_labels():
     initial = (column(1, 2, 3), np.array(["b", "a", "b"]))
     policy = OnlineClassifierPolicy(Recorder(), initial=initial).fit(TWO)
     first, second = policy.classifiers_
@@ -103,18 +104,24 @@ def test_initial_labels_enter_all_data_sets():
     first, second = policy.fit(TWO).classifiers_
     assert first.seen_ == [([1, 2, 3], [1, 0, 0])]
     assert second.seen_ == [([1, 2, 3], [1, 1, 0])]
-
-
-def test_exploration_and_offers():
-    initial = (column(1, 2, 3), np.array(["b", "a", "b"]))
+    # exploration and offers
     policy = OnlineClassifierPolicy(Recorder(), epsilon=0.2, initial=initial).fit(TWO)
-    np.testing.assert_allclose(policy.predict_proba(X2), [[0.1, 0.9]])
+    assert_allclose(policy.predict_proba(X2), [[0.1, 0.9]])
     offered = np.array([[True, False]])
-    np.testing.assert_allclose(policy.predict_proba(X2, offered), [[1, 0]])
+    assert_allclose(policy.predict_proba(X2, offered), [[1, 0]])
     assert policy.frozen().predict_proba(X2).tolist() == [[0, 1]]
     always = OnlineClassifierPolicy(Recorder(), epsilon=1.0, initial=initial).fit(TWO)
     assert always.predict_proba(X2).tolist() == [[0.5, 0.5]]
     assert always.frozen().predict_proba(X2).tolist() == [[0, 1]]
+    # a seed of the classifier is kept
+    given = RandomForestClassifier(2, random_state=7)
+    policy = OnlineClassifierPolicy(given, initial=initial).fit(TWO)
+    assert [model.random_state for model in policy.classifiers_] == [7, 7]
+    nested = make_pipeline(StandardScaler(), RandomForestClassifier(2))
+    policy = OnlineClassifierPolicy(nested, initial=initial).fit(TWO)
+    seeds = [model[-1].random_state for model in policy.classifiers_]
+    assert None not in seeds
+    assert seeds[0] != seeds[1]
 
 
 @pytest.mark.parametrize(
@@ -132,21 +139,9 @@ def test_nested_randomness_is_seeded_at_reset(classifier):
         models = [one.predict_proba(logs.context) for one in policy.classifiers_]
         answers.append(np.array(models))
     for again in (answers[1], answers[3]):
-        np.testing.assert_array_equal(again, answers[0])
+        assert_array_equal(again, answers[0])
     assert (answers[0] != answers[2]).any()
     assert classifier.random_state is None
-
-
-def test_a_seed_of_the_classifier_is_kept():
-    initial = (column(1, 2, 3), np.array(["b", "a", "b"]))
-    given = RandomForestClassifier(2, random_state=7)
-    policy = OnlineClassifierPolicy(given, initial=initial).fit(TWO)
-    assert [model.random_state for model in policy.classifiers_] == [7, 7]
-    nested = make_pipeline(StandardScaler(), RandomForestClassifier(2))
-    policy = OnlineClassifierPolicy(nested, initial=initial).fit(TWO)
-    seeds = [model[-1].random_state for model in policy.classifiers_]
-    assert None not in seeds
-    assert seeds[0] != seeds[1]
 
 
 def test_small_fits_use_one_thread():
@@ -172,7 +167,7 @@ def test_update_many_trains_once():
     assert policy.n_trainings_ == 1
     other = OnlineClassifierPolicy(GaussianNB(), update_every=100).fit(logs)
     live(other, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         policy.predict_proba(logs.context), other.predict_proba(logs.context)
     )
 
@@ -200,7 +195,7 @@ def test_contexts_of_other_kinds(kind, classifier):
     told = replayed(policy, logs)
     assert len(told) > 8
     other = BanditLogs(*given, actions=logs.actions)
-    np.testing.assert_array_equal(replayed(policy, other), told)
+    assert_array_equal(replayed(policy, other), told)
 
 
 def test_bad_initial():

@@ -34,28 +34,21 @@ def test_the_best_candidates_in_order():
     assert_array_equal(policy.slate_proba(logs, given), [1, 0, 0])
     assert_array_equal(policy.prefix_proba(logs, given), [[1, 1], [1, 0], [0, 0]])
     assert len(policy.distributions(logs)) == 1
-
-
-def test_ties_go_to_the_lowest_index():
+    # ties go to the lowest index
     logs = rounds(1, 4, 4).with_columns(score=[[1.0, 2.0, 2.0 + 1e-13, 2.0]])
     slates = RankingPolicy("score", 4).deterministic_slates(logs)
     assert_array_equal(slates, [[1, 2, 3, 0]])
-
-
-def test_only_offered_candidates_are_ranked():
+    # only offered candidates are ranked
     mask = np.array([[True, False, True, True], [True, False, False, False]])
     logs = rounds(2, 2, 4, item_features=X, candidates=mask)
     assert_array_equal(fitted().deterministic_slates(logs), [[3, 2], [0, -1]])
     by_slot = np.stack([mask, ~mask], axis=1)
     logs = rounds(2, 2, 4, item_features=X, candidates=by_slot)
     assert_array_equal(fitted().deterministic_slates(logs), [[3, 1], [0, 1]])
-
-
-def test_features_of_rounds_and_of_a_catalogue():
+    # features of rounds and of a catalogue
     numbers = np.array([[0, 2], [3, 1], [2, 2]])
     by_round = rounds(3, 2, 2, item_features=X[numbers])
     catalogue = rounds(3, 2, 2, item_features=X, item_id=numbers)
-    policy = fitted()
     assert_allclose(policy.scores(by_round), y[numbers])
     assert_allclose(policy.scores(catalogue), y[numbers])
     want = [[1, 0], [1, 0], [0, 1]]
@@ -79,6 +72,16 @@ def test_softmax_rankings():
     mask = np.array([[False] * 4, [True, True, False, False]])
     logs = rounds(2, 2, 4, item_features=X, candidates=mask)
     assert_array_equal(cold.sample(logs, 0), [[-1, -1], [1, 0]])
+    # the multinomial distribution of ranks
+    logs = rounds(2, 2, 4, item_features=X)
+    own = PlackettLuceSlatePolicy.from_ranks([4, 1, 3, 2], 2, alpha=1.5)
+    want = own.slot_marginals(logs)
+    assert_allclose(fitted(alpha=1.5).slot_marginals(logs), want)
+    assert_allclose(fitted(alpha=0).slot_marginals(logs), 0.25)
+    mask = np.array([[True, False, True, True]])
+    logs = rounds(1, 2, 4, item_features=X, candidates=mask)
+    own = PlackettLuceSlatePolicy.from_ranks([3, 9, 2, 1], 2, alpha=1.5)
+    assert_allclose(fitted(alpha=1.5).slot_marginals(logs), own.slot_marginals(logs))
 
 
 def test_softmax_rankings_by_slot():
@@ -113,27 +116,13 @@ def test_softmax_rankings_by_slot():
     none = np.array([[[1, 1, 0, 0], [0, 0, 0, 0]]], dtype=bool)
     logs = rounds(1, 2, 4, item_features=scores, candidates=none)
     assert_array_equal(cold.sample(logs, 0), [[0, -1]])
-
-
-def test_what_nearly_underflows_is_no_candidate_for_a_slot():
+    # what nearly underflows is no candidate for a slot
     # weights 1, 1e-289 and 1e-434: the third never comes before the second
     scores = np.array([[1000.0], [1000 - 289 * np.log(10)], [0.0]])
     logs = rounds(1, 2, 3, item_features=scores)
     policy = RankingPolicy(LinearRegression(), 2, temperature=1.0)
     policy.fit(scores, scores[:, 0])
     assert_allclose(policy.slot_marginals(logs)[0, 1], [0, 1, 0], atol=1e-12)
-
-
-def test_the_multinomial_distribution_of_ranks():
-    logs = rounds(2, 2, 4, item_features=X)
-    own = PlackettLuceSlatePolicy.from_ranks([4, 1, 3, 2], 2, alpha=1.5)
-    want = own.slot_marginals(logs)
-    assert_allclose(fitted(alpha=1.5).slot_marginals(logs), want)
-    assert_allclose(fitted(alpha=0).slot_marginals(logs), 0.25)
-    mask = np.array([[True, False, True, True]])
-    logs = rounds(1, 2, 4, item_features=X, candidates=mask)
-    own = PlackettLuceSlatePolicy.from_ranks([3, 9, 2, 1], 2, alpha=1.5)
-    assert_allclose(fitted(alpha=1.5).slot_marginals(logs), own.slot_marginals(logs))
 
 
 def test_fit_on_logs_learns_from_slot_rewards():

@@ -101,6 +101,22 @@ def test_groups_choose_the_slates_where_they_are_named():
         by_group.slate_proba(logs, shown)
     proba = by_group.set_params(by="group").slate_proba(logs, shown)
     assert_array_equal(proba, [1, 1, 0, 0])
+    # groups and offers of the logs
+    policy = EmpiricalSlatePolicy({0: [[0, 1]]}, by="group")
+    with pytest.raises(ValueError, match="the logs have no `group`"):
+        policy.slot_marginals(rounds(2, 2, 3))
+
+    def marginals(mask):
+        logs = rounds(2, 2, 3, candidates=np.array(mask, dtype=bool), group=[0, 0])
+        return policy.slot_marginals(logs)
+
+    with pytest.raises(ValueError, match="candidate 1, which row 1 does not offer"):
+        marginals([[1, 1, 1], [1, 0, 1]])
+    mask = [[[1, 0, 1], [1, 1, 1]], [[1, 0, 1], [1, 1, 1]]]
+    assert_array_equal(marginals(mask)[:, 1, 1], 1)
+    mask[1][1][1] = 0
+    with pytest.raises(ValueError, match="candidate 1 in slot 1, which row 1 does not"):
+        marginals(mask)
 
 
 def test_bad_labels():
@@ -142,24 +158,6 @@ def test_bad_slates():
         with pytest.raises(error, match=message):
             by = "group" if isinstance(slates, dict) else None
             EmpiricalSlatePolicy(slates, proba, by=by).slot_marginals(logs)
-
-
-def test_groups_and_offers_of_the_logs():
-    policy = EmpiricalSlatePolicy({0: [[0, 1]]}, by="group")
-    with pytest.raises(ValueError, match="the logs have no `group`"):
-        policy.slot_marginals(rounds(2, 2, 3))
-
-    def marginals(mask):
-        logs = rounds(2, 2, 3, candidates=np.array(mask, dtype=bool), group=[0, 0])
-        return policy.slot_marginals(logs)
-
-    with pytest.raises(ValueError, match="candidate 1, which row 1 does not offer"):
-        marginals([[1, 1, 1], [1, 0, 1]])
-    mask = [[[1, 0, 1], [1, 1, 1]], [[1, 0, 1], [1, 1, 1]]]
-    assert_array_equal(marginals(mask)[:, 1, 1], 1)
-    mask[1][1][1] = 0
-    with pytest.raises(ValueError, match="candidate 1 in slot 1, which row 1 does not"):
-        marginals(mask)
 
 
 @pytest.mark.thorough
@@ -256,14 +254,21 @@ def test_marginals_are_means_over_draws(global_random_seed):
     rows = np.arange(3)[:, None]
     want = marginals[rows, [0, 1], shown]
     assert_array_equal(policy.marginal_proba(logs, shown), want)
-
-
-def test_what_can_only_be_sampled_has_no_distribution():
+    # what can only be sampled has no distribution
     policy = SampledSlatePolicy(draw, n_samples=3)
     logs = SlateLogs(np.zeros((2, 1)), [[0, 1], [2, 0]], [0, 1])
     for method in (policy.distributions, policy.slate_proba):
         with pytest.raises(TypeError, match=r"Do not use it as a logger"):
             method(logs)
+    # rounds may be taken in parts, and their moments be asked for again
+    logs = rounds(3, 2, 3)
+    rng = np.random.RandomState(0)
+    inner = PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2)
+    policy = SampledSlatePolicy(inner, n_samples=100, random_state=rng)
+    first = moments_of_distributions(policy, logs)
+    assert_array_equal(moments_of_distributions(policy, logs[1:]), first[1:])
+    assert_array_equal(policy.slot_marginals(logs), policy.slot_marginals(logs))
+    assert rng.randint(10**6) == np.random.RandomState(0).randint(10**6)
 
 
 def test_second_moments_of_a_policy(global_random_seed):
@@ -282,18 +287,6 @@ def test_second_moments_of_a_policy(global_random_seed):
     assert_array_equal(policy.slate_proba(logs, slates), expected)
     again = moments_of_distributions(policy, logs[[3, 1]])
     assert_allclose(again, gamma[[3, 1]], rtol=0, atol=1e-15)
-
-
-def test_moments_of_an_instance_are_those_of_the_same_draws():
-    """Rounds may be taken in parts, and their moments be asked for again."""
-    logs = rounds(3, 2, 3)
-    rng = np.random.RandomState(0)
-    inner = PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2)
-    policy = SampledSlatePolicy(inner, n_samples=100, random_state=rng)
-    first = moments_of_distributions(policy, logs)
-    assert_array_equal(moments_of_distributions(policy, logs[1:]), first[1:])
-    assert_array_equal(policy.slot_marginals(logs), policy.slot_marginals(logs))
-    assert rng.randint(10**6) == np.random.RandomState(0).randint(10**6)
 
 
 def test_a_target_that_is_sampled_is_unbiased(global_random_seed):

@@ -138,6 +138,14 @@ def test_deterministic_slates_and_closed_forms():
     sampled = SampledSlatePolicy(UNIFORM)
     assert not sampled.exact
     assert not MixtureSlatePolicy([UNIFORM, sampled], [0.5, 0.5]).exact
+    # repeated and missing items have no probability
+    logs = some_rounds(0)
+    for slate in ([1, 1], [1, -1], [-1, 1], [-1, -1]):
+        shown = np.array([slate] * 5)
+        assert_array_equal(UNIFORM.slate_proba(logs, shown), 0)
+        assert_array_equal(BY_COLUMN.slate_proba(logs, shown), 0)
+    twice = PRODUCT.slate_proba(logs, np.array([[1, 1]] * 5))
+    assert_allclose(twice, logs.columns["p"][:, :, 1].prod(axis=1))
 
 
 def test_other_logs_are_refused():
@@ -173,16 +181,6 @@ def test_slates_longer_than_their_candidates():
     message = "candidates has 2 slots, but the policy fills 3"
     with pytest.raises(ValueError, match=message):
         UniformSlatePolicy(3).slot_marginals(logs)
-
-
-def test_repeated_and_missing_items_have_no_probability():
-    logs = some_rounds(0)
-    for slate in ([1, 1], [1, -1], [-1, 1], [-1, -1]):
-        shown = np.array([slate] * 5)
-        assert_array_equal(UNIFORM.slate_proba(logs, shown), 0)
-        assert_array_equal(BY_COLUMN.slate_proba(logs, shown), 0)
-    twice = PRODUCT.slate_proba(logs, np.array([[1, 1]] * 5))
-    assert_allclose(twice, logs.columns["p"][:, :, 1].prod(axis=1))
 
 
 @every_library
@@ -244,7 +242,7 @@ def test_many_candidates_of_distinct_weights_in_few_slots(m, n_slots):
         assert_allclose(pairs[j, :, k].sum(axis=1), slots[j], rtol=0, atol=1e-13)
 
 
-def test_every_ranking_alike():
+def test_rankings_by_hand():
     for m, n_slots in ((3, 2), (4, 4), (5, 3), (4, 1)):
         slates = np.array(list(permutations(range(m), n_slots)))
         logs = rounds(len(slates), n_slots, m)
@@ -261,9 +259,7 @@ def test_every_ranking_alike():
     drawn = policy.sample(logs, 0)
     assert drawn[0, 2] == -1
     assert_allclose(policy.slate_proba(logs, drawn), [1 / 2, 1 / 60])
-
-
-def test_by_hand():
+    # by hand
     policy = PlackettLuceSlatePolicy([1, 2, 3], 2)
     logs = rounds(1, 2, 3)
     assert_allclose(policy.slate_proba(logs, np.array([[2, 0]])), 3 / 6 * 1 / 3)
@@ -340,12 +336,9 @@ def test_slots_are_independent(global_random_seed):
     own = ProductSlatePolicy(lambda logs: logs.columns["p"] * 1.0)
     assert_array_equal(own.slot_marginals(logs), table)
     assert_array_equal(policy.sample(logs, 0)[1, 1], -1)
-
-
-def test_probabilities_of_the_logged_candidates_only():
+    # probabilities of the logged candidates only
     logs = SlateLogs(np.zeros((2, 1)), [[0, 1], [2, -1]], [1.0, 0.0])
     logs = logs.with_columns(p=[[0.5, 0.25], [0.1, 1.0]])
-    policy = ProductSlatePolicy("p")
     assert_array_equal(policy.marginal_proba(logs), [[0.5, 0.25], [0.1, 1.0]])
     assert_array_equal(policy.slate_proba(logs), [0.125, 0.1])
     assert policy.closed_form(logs) == "product"
@@ -371,6 +364,23 @@ def test_epsilon_uniform_shares_distributions(global_random_seed):
     distributions = policy.distributions(logs)
     table = distributions.slot_marginals()[distributions.index]
     assert_allclose(distributions.marginals(want), table, rtol=0, atol=1e-15)
+    # which rows share a distribution
+    rng = np.random.default_rng(global_random_seed)
+    rank = rng.permuted(np.tile(np.arange(1, 7), (50, 1)), axis=1)
+    logs = rounds(50, 3, 6).with_columns(rank=rank)
+    policy = PlackettLuceSlatePolicy.from_ranks("rank", 3)
+    assert len(policy.distributions(logs)) == 1
+    check_moments(policy, logs[:5])
+    # one distribution for all rows holds nothing per row
+    distributions = UniformSlatePolicy(2).distributions(rounds(1000, 2, 4))
+    assert len(distributions) == 1
+    assert distributions.order.shape == distributions.place.shape == (1, 4)
+    assert distributions.index.shape == (1000,)
+    assert distributions.index.strides == (0,)
+    # varying numbers of candidates make a distribution each
+    logs = rounds(6, 3, [2, 4, 3, 4, 2, 5])
+    assert len(UniformSlatePolicy(3).distributions(logs)) == 4
+    check_moments(UniformSlatePolicy(3), logs)
 
 
 def test_fit_fits_clones():
@@ -393,9 +403,7 @@ def test_an_empty_slot_before_a_filled_one_is_possible_by_slot_only():
     assert_array_equal(slates[np.array(proba) > 0], [[-1, 0], [-1, 1]])
     check_moments(policy, logs)
     assert policy.sample(logs, 0)[0, 0] == -1
-
-
-def test_distributions_with_other_supports_and_the_same_types():
+    # distributions with other supports and the same types
     # both distributions have two types of two candidates, one with a slot without
     # weight
     mask = np.ones((2, 2, 4), dtype=bool)
@@ -404,7 +412,6 @@ def test_distributions_with_other_supports_and_the_same_types():
     check_moments(UniformSlatePolicy(2), rounds(2, 2, 4, candidates=mask))
     # nothing is offered at all
     logs = rounds(2, 2, 3, candidates=np.array([[False] * 3, [True] * 3]))
-    policy = UniformSlatePolicy(2)
     assert_array_equal(policy.slot_marginals(logs)[0], 0)
     assert_array_equal(policy.sample(logs, 0)[0], [-1, -1])
     check_moments(policy, logs)
@@ -413,25 +420,6 @@ def test_distributions_with_other_supports_and_the_same_types():
     policy = PlackettLuceSlatePolicy([1e-200, 1.0, 1e200], 3)
     assert_array_equal(policy.sample(logs, 0), [[2, 1, 0]])
     assert_allclose(policy.slate_proba(logs, np.array([[2, 1, 0]])), 1)
-
-
-def test_which_rows_share_a_distribution(global_random_seed):
-    rng = np.random.default_rng(global_random_seed)
-    rank = rng.permuted(np.tile(np.arange(1, 7), (50, 1)), axis=1)
-    logs = rounds(50, 3, 6).with_columns(rank=rank)
-    policy = PlackettLuceSlatePolicy.from_ranks("rank", 3)
-    assert len(policy.distributions(logs)) == 1
-    check_moments(policy, logs[:5])
-    # one distribution for all rows holds nothing per row
-    distributions = UniformSlatePolicy(2).distributions(rounds(1000, 2, 4))
-    assert len(distributions) == 1
-    assert distributions.order.shape == distributions.place.shape == (1, 4)
-    assert distributions.index.shape == (1000,)
-    assert distributions.index.strides == (0,)
-    # varying numbers of candidates make a distribution each
-    logs = rounds(6, 3, [2, 4, 3, 4, 2, 5])
-    assert len(UniformSlatePolicy(3).distributions(logs)) == 4
-    check_moments(UniformSlatePolicy(3), logs)
 
 
 def ranked(weights):
