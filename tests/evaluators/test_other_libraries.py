@@ -123,6 +123,7 @@ class Case:
 
 MODEL = DirectMethod(reward_model=PREDICTED)
 ROBUST = DoublyRobust(reward_model=PREDICTED)
+NORMALIZED = SlateIPS(self_normalized=True)
 SWITCHES = [SwitchDR(reward_model=PREDICTED, tau=tau) for tau in (np.inf, 0.0)]
 SHOWN, OTHER = (PAGE, [[0, 1, 2, 3, 4]]), (PAGE, [[0, 1, 2, 4, 3]])
 SHARES = (0.4 / 0.2 * 4 + 0.3 / 0.5 * 5 + 0.7 / 0.4 * 7) / 3
@@ -148,9 +149,7 @@ CASES = {
     "score of round 2, other action": Case(COBA, 0, IPS(), (1, 0)),
     "score of round 2, logged action": Case(COBA, 1, IPS(), (1, 1)),
     "page that is shown again": Case(RIPS, 3, SlateIPS(), SHOWN),
-    "page in another order": Case(
-        RIPS, 3, SlateIPS(self_normalized=True), OTHER, ours=np.nan
-    ),
+    "page in another order": Case(RIPS, 3, NORMALIZED, OTHER, ours=np.nan),
 }
 
 

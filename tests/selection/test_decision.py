@@ -124,8 +124,6 @@ def test_a_bias_by_design():
 
 
 NAN = float("nan")
-
-
 SAME = "a gain that is the same in every round"
 
 

@@ -25,9 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning
 @pytest.fixture
 def found():
     logs, policies = three_policies()
-    return compare_policies(
-        policies, logs, evaluator=SNIPS(), baseline="uniform", level=0.9
-    )
+    how = {"evaluator": SNIPS(), "baseline": "uniform", "level": 0.9}
+    return compare_policies(policies, logs, **how)
 
 
 def test_intervals_hold_together(found):
@@ -84,9 +83,8 @@ def test_a_baseline_that_may_be_zero_has_no_relative_gain():
 def test_p_values_agree_with_intervals(level):
     logs, policies = three_policies()
     for evaluator in (IPS(), SNIPS()):
-        found = compare_policies(
-            policies, logs, evaluator=evaluator, baseline="uniform", level=level
-        )
+        how = {"evaluator": evaluator, "baseline": "uniform", "level": level}
+        found = compare_policies(policies, logs, **how)
         for record in found.to_records()[1:]:
             inside = record["difference_low"] <= 0 <= record["difference_high"]
             assert inside == (record["p_value"] >= 1 - level)
@@ -110,12 +108,9 @@ def test_p_values_of_student():
 
 def test_another_level_gives_its_own_answers():
     logs, policies = three_policies()
-    found = compare_policies(
-        {name: policies[name] for name in ("fitted", "mixed")},
-        logs[:150],
-        evaluator=SNIPS(),
-        baseline="fitted",
-    )
+    policies = {name: policies[name] for name in ("fitted", "mixed")}
+    how = {"evaluator": SNIPS(), "baseline": "fitted"}
+    found = compare_policies(policies, logs[:150], **how)
     gain, p = found.differences["mixed"], found.p_values["mixed"]
     assert 1e-9 < p < 1
     for level, answer in ((1 - 1.01 * p, "worse"), (1 - 0.99 * p, "cannot tell")):

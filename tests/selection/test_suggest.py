@@ -194,11 +194,7 @@ STOPPED = [
     ("misfit", misfit, "do not fit the logged actions"),
     ("learner_weighted", learner_weighted, "sample weights"),
     ("slates_unknown", _situations.slates_unknown, ""),
-    (
-        "slates_unknown, clicks by place",
-        pages_that_follow_the_context,
-        "predicts which items",
-    ),
+    ("slates_unknown, clicks by place", pages_that_follow_the_context, "which items"),
     ("any, with a policy", nothing_that_the_policy_takes, "none of the logged actions"),
 ]
 

@@ -95,18 +95,6 @@ def test_the_result_does_not_depend_on_how_the_log_is_cut(method, baseline, worl
         np.testing.assert_allclose(parts.interval_, whole.interval_, rtol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore:few rounds make most of the spread")
-@pytest.mark.parametrize("method", METHODS)
-def test_row_by_row(method):
-    logs = make_bandit_logs(60, random_state=1)
-    whole = ConfidenceSequence(method, start=30, every=1).update(logs, UniformPolicy())
-    rounds = ConfidenceSequence(method, start=30)
-    for row in range(60):
-        rounds.update(logs[row], UniformPolicy())
-    for name in ("low", "high", "estimate"):
-        np.testing.assert_allclose(rounds.intervals_[name], whole.intervals_[name])
-
-
 def test_intervals_are_a_table_with_times():
     day = np.datetime64("2026-01-01") + np.arange(40) // 10
     logs = uniform_logs(40, np.arange(40) % 2, timestamp=day)

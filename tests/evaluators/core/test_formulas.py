@@ -92,9 +92,8 @@ def test_units_are_groups():
     grouped = sums_of(w, cluster=cluster, clusters=np.arange(3))
     assert_allclose(deviations(grouped), [2.0, 0 + 0 + 4, 3.0])
     # a log whose rounds are all repeated in groups of their own tells as much
-    twice = sums_of(
-        np.repeat(w, 2), cluster=np.repeat(np.arange(6), 2), clusters=np.arange(6)
-    )
+    cluster = np.repeat(np.arange(6), 2)
+    twice = sums_of(np.repeat(w, 2), cluster=cluster, clusters=np.arange(6))
     assert evidence_above(twice) == pytest.approx(evidence_above(sums_of(w)))
 
 

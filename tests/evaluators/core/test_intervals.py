@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which interval answers, what it says, and whether it covers."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -37,6 +35,7 @@ from skope_ope.exceptions import (
 from skope_ope.intervals import betting_interval
 from tests.evaluators.core._asked import (
     bare_logs,
+    by_pickle,
     interval_of,
     logged_value,
     quietly,
@@ -404,10 +403,6 @@ def test_arguments_of_another_kind(given, match):
     value = value_of(IPS(), *clicks(50, 2, 0.2))
     with pytest.raises(ValueError, match=match):
         value.confidence_interval(**given)
-
-
-def by_pickle(value):
-    return pickle.loads(pickle.dumps(value))
 
 
 def test_results_keep_their_interval_when_pickled():

@@ -266,9 +266,8 @@ def far_apart(tail=0.0):
     ones = rng.random_sample(4000) < np.where(logger == "new", 0.5, old)
     proba = np.column_stack([np.full(4000, 0.5), np.where(ones, old, 1 - old)])
     reward = (rng.random_sample(4000) < 0.3 + 0.2 * ones).astype(float)
-    logs = BanditLogs(
-        x[:, None], ones.astype(int), reward, logger=logger, logger_proba=proba
-    )
+    rows, known = (x[:, None], ones.astype(int), reward), {"logger_proba": proba}
+    logs = BanditLogs(*rows, logger=logger, **known)
     return logs, np.tile([0.4, 0.6], (4000, 1))
 
 

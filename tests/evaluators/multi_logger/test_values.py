@@ -323,9 +323,8 @@ def test_weighted_far_from_zero_has_an_error(divergences, cross_fit):
             assert_allclose(s2, own, rtol=1e-9)
         value = (lam[code] * w * logs.reward).sum() / (lam[code] * w).sum()
         line = w * (logs.reward - value) / (lam[code] * w).sum()
-        variance = sum(
-            lam[k] ** 2 * sizes[k] * line[code == k].var(ddof=1) for k in range(3)
-        )
+        spread = [line[code == k].var(ddof=1) for k in range(3)]
+        variance = lam**2 * sizes @ spread
         assert_allclose(result.value - 1e6, value, rtol=1e-8)
         assert_allclose(result.standard_error, np.sqrt(variance), rtol=1e-8)
         assert_allclose(shares, lam * sizes, rtol=1e-9)

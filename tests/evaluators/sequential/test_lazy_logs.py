@@ -105,8 +105,6 @@ EVALUATORS = {
     "target": RejectionSampling(cmax="target"),
     "blocks": DRns(reward_model=0.5, normalize=False, excess="weight"),
 }
-
-
 IN_GROUPS = [
     DRns(reward_model="q_hat", horizon=3, n_splits=3),
     DRns(reward_model="q_hat", horizon=4, normalize=True),
@@ -290,13 +288,9 @@ def test_warnings_of_single_rounds(logs, tmp_path):
     policy = ClassifierPolicy(LogisticRegression()).fit(logs[:150])
     drns = DRns(reward_model=0.5, random_state=0)
     rejection = RejectionSampling(cmax=0.1, random_state=0)
+    tiny = logs.replace(propensity=p, logging_proba=None)
     for evaluator, one, rounds, match in (
-        (
-            drns,
-            "pi",
-            logs.replace(propensity=p, logging_proba=None),
-            "Row 400 .*too large for a float",
-        ),
+        (drns, "pi", tiny, "Row 400 .*too large for a float"),
         (
             rejection,
             "pi",
@@ -329,15 +323,11 @@ def test_what_is_dropped_says_so(tmp_path):
 
 def test_refusals(logs, lazy):
     lately, target = DRns(cv=TimeSeriesSplit()), RejectionSampling(cmax="target")
+    many = DRns(reward_model=0.5, n_splits=901)
     for evaluator, given, error, message in (
         (Replay(), ["pi"], ValueError, r"Replay needs a uniform logger"),
         (RejectionSampling(), [np.full((N, 3), 1 / 3)], TypeError, "is an array"),
-        (
-            DRns(reward_model=0.5, n_splits=901),
-            ["pi"],
-            ValueError,
-            "n_splits=901 parts",
-        ),
+        (many, ["pi"], ValueError, "n_splits=901 parts"),
         (target, [UCB1()], ValueError, "cmax='target' needs the policy's"),
         (lately, ["pi", logs], ValueError, "fitted on lazy logs"),
     ):

@@ -54,11 +54,8 @@ def random_policies(n_rounds, n_actions, seed=0):
 def test_their_mean_is_the_value_of_every_policy(evaluator):
     rest = make_bandit_logs(200, n_actions=4, random_state=1)
     weight = np.random.RandomState(0).randint(3, size=300).astype(float)
-    for logs, given in (
-        (FOUR, None),
-        (FOUR, rest),
-        (FOUR.replace(sample_weight=weight), None),
-    ):
+    weighted = FOUR.replace(sample_weight=weight)
+    for logs, given in ((FOUR, None), (FOUR, rest), (weighted, None)):
         evaluator.fit(logs)
         rounds = logs if given is None else given
         scores = evaluator.action_scores(given)

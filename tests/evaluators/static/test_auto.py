@@ -163,9 +163,8 @@ def test_laws_of_scale_and_shift(cls):
 def test_chosen_anew_for_every_policy(cls):
     log, evaluator = d8(), auto(cls, d8_logs())
     other = np.tile([0.3, 0.3, 0.4], (8, 1))
-    one, two, again = (
-        chosen(cls, evaluator.evaluate(pi)) for pi in (log.pi, other, log.pi)
-    )
+    policies = log.pi, other, log.pi
+    one, two, again = (chosen(cls, evaluator.evaluate(pi)) for pi in policies)
     assert one == again
     if AUTO[cls][2] is not harmonics:  # which do not follow the weights
         assert one != two

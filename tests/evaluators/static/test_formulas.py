@@ -383,9 +383,8 @@ def test_equal_weights_are_doubly_robust():
     """Uniform logging and target: all row weights are equal."""
     logs = numbered().replace(propensity=np.full(60, 0.5))
     folds, policy = list(KFold(3).split(logs)), UniformPolicy()
-    found, plain = (
-        cls(cv=folds).fit(logs).score(policy) for cls in (MRDR, DoublyRobust)
-    )
+    pair = MRDR(cv=folds), DoublyRobust(cv=folds)
+    found, plain = (one.fit(logs).score(policy) for one in pair)
     assert_allclose(found, plain, rtol=1e-12)
     with pytest.raises(ValueError, match="cannot use cv='prefit'"):
         MRDR(reward_model=Spy(), cv="prefit").fit(logs)

@@ -137,10 +137,8 @@ def test_probabilities_are_those_of_the_policy(logs):
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.TailWarning")
 @pytest.mark.parametrize("make", MAKERS)
 def test_tables_summaries_and_sources(make, logs, frame, tmp_path):
-    policies, how = (
-        {"new": POLICY, "old": UniformPolicy()},
-        {"evaluators": {"own": make()}},
-    )
+    policies = {"new": POLICY, "old": UniformPolicy()}
+    how = {"evaluators": {"own": make()}}
     expected = evaluate(policies, logs, **how)["new", "own"]
     comparison = compare_policies(policies, logs, evaluator=make())
     assert "new" in repr(comparison) and comparison.p_values
