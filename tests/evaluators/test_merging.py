@@ -157,10 +157,8 @@ def test_a_part_of_equal_weights_keeps_them():
     logs = world_of("zero_weights", grouped=False)[0].replace(sample_weight=None)
     omega = np.repeat([1.0, 3.0], [20, 40])
     evaluator = SNIPS().fit(logs)
-    found = sum(
-        sums_of(evaluator, "pi", logs[rows], sample_weight=omega[rows])
-        for rows in (slice(20), slice(20, None))
-    )
+    parts = ((logs[rows], omega[rows]) for rows in (slice(20), slice(20, None)))
+    found = sum(sums_of(evaluator, "pi", one, sample_weight=w) for one, w in parts)
     whole = evaluator.evaluate("pi", sample_weight=omega)._estimate
     assert_same(summary_of(found).estimate(), whole)
 

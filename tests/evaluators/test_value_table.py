@@ -91,11 +91,9 @@ def test_intervals_that_hold_together():
 
 
 def test_intervals_take_options_and_warn_once():
-    narrow, wide = (
-        TABLE.confidence_intervals(method="bootstrap", n_resamples=400, random_state=s)
-        for s in (0, 1)
-    )
-    assert narrow["IPS"] != wide["IPS"]
+    given = {"method": "bootstrap", "n_resamples": 400}
+    one, two = (TABLE.confidence_intervals(**given, random_state=s) for s in (0, 1))
+    assert one["IPS"] != two["IPS"]
     with pytest.raises(ValueError, match="'student' does not use block_length"):
         TABLE.confidence_intervals(method="student", block_length=3)
     with pytest.raises(ValueError, match="needs the range of the rewards"):
@@ -209,15 +207,12 @@ def test_what_is_left_out_and_why_is_told():
     assert repr(table).splitlines()[-2:] == told
 
 
-def test_html_has_a_row_per_value():
+def test_html_has_a_row_per_value_and_names_may_be_anything():
     for table, n_rows in ((TABLE, 2), (BY_POLICY, 4)):
         document = parseString(table._repr_html_())
         body = document.getElementsByTagName("tbody")[0]
         assert len(body.getElementsByTagName("tr")) == n_rows
         assert len(document.getElementsByTagName("tfoot")) == 1  # an axis
-
-
-def test_names_may_be_anything():
     policies = {"<b>": UniformPolicy(), 3: UniformPolicy()}
     table = evaluate(policies, LOGS, evaluators={7: IPS()})
     assert [*table] == [("<b>", 7), (3, 7)]

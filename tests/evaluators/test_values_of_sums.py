@@ -381,10 +381,8 @@ def test_a_policy_that_has_learned_from_some_rounds():
 def test_columns_by_which_is_asked_leave_the_warnings_as_they_are():
     logs = alike(log_world(5))  # rewards are missing at the end
     logs = logs.with_columns(day=np.arange(len(logs)) % 3)
-    first, second = (
-        told(summarize("pi", logs, evaluators=["SNIPS"], by=by).values()["SNIPS"])
-        for by in (None, "day")
-    )
+    both = (summarize("pi", logs, evaluators=["SNIPS"], by=by) for by in (None, "day"))
+    first, second = (told(one.values()["SNIPS"]) for one in both)
     assert [one[:2] for one in first] == [one[:2] for one in second]
     assert "trailing_zeros" in [name for _, name, _ in first]
 

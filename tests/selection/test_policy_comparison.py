@@ -120,7 +120,7 @@ def test_another_level_gives_its_own_answers():
         assert record["answer"] == answer
 
 
-def test_text(found):
+def test_text_and_its_numbers(found):
     lines = repr(found).splitlines()
     header = lines[0]
     assert header.index("gain over uniform") < header.index("value")
@@ -129,11 +129,20 @@ def test_text(found):
     assert " ".join(lines[4:]).startswith(found.sentence)
     assert "each alone has the level 95%" in repr(found)
     assert "The intervals of values hold together" in " ".join(lines)
+    baseline, *rows = (line.split() for line in repr(found).splitlines()[1:4])
+    for column in (1, 2, 3, -3, -2, -1):
+        texts = [row[column] for row in rows + [baseline] * (column < 0)]
+        assert len({len(text.split(".")[1]) for text in texts}) == 1
+    assert all(row[1][0] in "+-" for row in rows)
 
 
 def test_text_says_that_nobody_audited_and_what_a_round_is():
     logs, policies = three_policies()
-    text = " ".join(repr(compare_policies(policies, logs)).split())
+    found = compare_policies(policies, logs)
+    low, high = found.reference.confidence_interval(0.95)
+    text = f"The logger: {logs.reward.mean():.3f} ({low:.3f} to {high:.3f})."
+    assert text in repr(found) and text in found._repr_html_()  # below the table
+    text = " ".join(repr(found).split())
     assert text.endswith("does not audit the log: audit(policy, logs) does.")
     assert "each is wider than in evaluate" in text
     assert "A group has" not in text
@@ -158,14 +167,6 @@ def test_a_limit_that_is_not_zero_does_not_look_like_zero():
     assert float(repr(compared).splitlines()[1].split()[2]) > 0
 
 
-def test_numbers_of_a_column_have_one_format(found):
-    baseline, *rows = (line.split() for line in repr(found).splitlines()[1:4])
-    for column in (1, 2, 3, -3, -2, -1):
-        texts = [row[column] for row in rows + [baseline] * (column < 0)]
-        assert len({len(text.split(".")[1]) for text in texts}) == 1
-    assert all(row[1][0] in "+-" for row in rows)
-
-
 def test_html_and_pickle(found):
     text = found._repr_html_()
     assert "gains over uniform" in text and found.sentence in text
@@ -181,14 +182,6 @@ def test_frame(found):
     assert frame.index.tolist() == list(found) and frame.index.name == "policy"
     assert frame.columns[0] == "difference"
     assert frame.loc["fitted", "value"] == found["fitted"].value
-
-
-def test_the_logger_stands_below_the_table():
-    logs, policies = three_policies()
-    found = compare_policies(policies, logs, evaluator=IPS())
-    low, high = found.reference.confidence_interval(0.95)
-    text = f"The logger: {logs.reward.mean():.3f} ({low:.3f} to {high:.3f})."
-    assert text in repr(found) and text in found._repr_html_()
 
 
 def test_plot(found, pyplot):

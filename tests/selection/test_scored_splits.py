@@ -158,6 +158,9 @@ def test_one_table_of_probabilities_and_one_validator_per_part():
 
 
 # -- the same results as without ------------------------------------------------------
+SHUFFLED = ShuffleSplit(2, train_size=0.5, random_state=0)
+INNER = {"scoring": EvaluatorScorer(UniformPolicy()), "cv": 2}
+EVERY = {"ev": [IPS(), DirectMethod(), DoublyRobust(), MRDR()]}
 SEARCHED = {
     "static": (DRos(reward_model=Ridge(), cv=2), {"lam": [1.0, 100.0]}),
     "sequential": (
@@ -169,18 +172,13 @@ SEARCHED = {
         Pipeline([("clip", PropensityClipper()), ("ev", SwitchDR(cv=2))]),
         {"ev__tau": [1.0, 10.0], "clip__low": [0.0, 0.3]},
     ),
-    "choice of evaluators": (
-        Pipeline([("ev", IPS())]),
-        {"ev": [IPS(), DirectMethod(), DoublyRobust(), MRDR()]},
-    ),
+    "choice of evaluators": (Pipeline([("ev", IPS())]), EVERY),
     "pipeline in the model": (
         DoublyRobust(reward_model=make_pipeline(StandardScaler(), Ridge()), cv=2),
         {"reward_model__ridge__alpha": [0.1, 10.0], "cmax": [None, 1.0]},
     ),
     "search inside": (
-        OPESearchCV(
-            DRos(), {"lam": [1.0, 9.0]}, scoring=EvaluatorScorer(UniformPolicy()), cv=2
-        ),
+        OPESearchCV(DRos(), {"lam": [1.0, 9.0]}, **INNER),
         {"estimator__cv": [2, 3]},
     ),
 }
@@ -192,7 +190,7 @@ SEARCHED = {
 @pytest.mark.parametrize("name", SEARCHED)
 @pytest.mark.parametrize(
     ("cv", "n_jobs"),
-    [(3, 2), (ShuffleSplit(2, train_size=0.5, random_state=0), None)],
+    [(3, 2), (SHUFFLED, None)],
     ids=["3, jobs", "shuffled"],
 )
 def test_results_are_those_of_scikit_learn(name, cv, n_jobs):
@@ -229,10 +227,7 @@ def test_slates():
 @ignore
 def test_policies_that_learn():
     logs, _ = problem(900, n_actions=2, logging_temperature=np.inf)
-    cv, learner = (
-        in_order(ShuffleSplit(2, train_size=0.5, random_state=0)),
-        EpsilonGreedy(),
-    )
+    cv, learner = in_order(SHUFFLED), EpsilonGreedy()
     walk, by_walk = DRns(horizon=20, random_state=0), RejectionSampling(horizon=20)
     for estimator, grid, scorer in (
         (walk, {"q": [0.0, 0.2]}, EvaluatorScorer(learner)),

@@ -351,10 +351,8 @@ def test_what_the_logger_never_does_is_said():
 def test_effective_rounds_are_those_that_count():
     """Of an arm that loses most of them come early, and weights know that."""
     logs = make_adaptive_logs(1000, means=[0.8, 0.3], floor_decay=0.9, random_state=0)
-    plain, weighted = (
-        AdaptiveDR(weighting=name).fit(logs).evaluate(ConstantPolicy(1))
-        for name in ("uniform", "min_variance")
-    )
+    both = (AdaptiveDR(weighting=name) for name in ("uniform", "min_variance"))
+    plain, weighted = (one.fit(logs).evaluate(ConstantPolicy(1)) for one in both)
     for found, h in ((plain, np.ones(1000)), (weighted, logs.logging_proba[:, 1])):
         counted = h * (logs.action_index == 1) / logs.propensity
         expected = counted.sum() ** 2 / (counted @ counted)

@@ -62,7 +62,7 @@ def test_a_subclass_writes_one_method():
             assert fitted.score(None, **given) == pytest.approx(expected)
 
 
-def test_fit_sets_what_it_learned():
+def test_fit_sets_what_it_learned_and_forgets_what_was():
     fitted = IPS().fit(LOGS)
     assert fitted.logs_ is LOGS
     assert fitted.actions_.tolist() == ["a", "b"]
@@ -72,6 +72,8 @@ def test_fit_sets_what_it_learned():
         clone(fitted).score(UniformPolicy())
     fitted.left_over_ = 1
     assert not hasattr(fitted.fit(LOGS[:20]), "left_over_")
+    again = DoublyRobust().fit(LOGS).fit(LOGS[:20])
+    assert value_of(again) == value_of(DoublyRobust().fit(LOGS[:20]))
 
 
 def test_a_model_may_be_given_to_fit_or_to_the_constructor():
@@ -83,11 +85,6 @@ def test_a_model_may_be_given_to_fit_or_to_the_constructor():
         first.fit(LOGS, Ridge())
     # what needs none ignores it
     assert value_of(IPS().fit(LOGS, Ridge())) == value_of(IPS().fit(LOGS))
-
-
-def test_a_refit_forgets_the_logs_before():
-    again = DoublyRobust().fit(LOGS).fit(LOGS[:20])
-    assert value_of(again) == value_of(DoublyRobust().fit(LOGS[:20]))
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -148,6 +145,11 @@ def test_a_warning_is_given_for_every_evaluation():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OPEWarning)
         assert len(fitted.evaluate(UniformPolicy()).warnings) == 1  # they are kept
+
+
+def test_html():
+    html = IPS(cmax=2.0).fit(LOGS)._repr_html_()
+    assert "cmax" in html and len(html) < 100_000
 
 
 # -- what stands for a policy ---------------------------------------------------------

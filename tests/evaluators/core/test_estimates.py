@@ -247,10 +247,8 @@ def test_rounds_that_are_copied_within_groups():
     """Every round m times over, in a group: the error of the rounds alone."""
     logs, copies = drawn_logs(np.random.RandomState(0)), np.repeat(np.arange(60), 5)
     own = logs.replace(group=np.random.RandomState(1).permutation(60))
-    plain, alone, found = (
-        SNIPS().fit(one).evaluate("pi")
-        for one in (logs, own, logs[copies].replace(group=copies))
-    )
+    sources = logs, own, logs[copies].replace(group=copies)
+    plain, alone, found = (SNIPS().fit(one).evaluate("pi") for one in sources)
     for one in (alone, found):
         assert_allclose(one.value, plain.value, rtol=1e-12)
         assert_allclose(one.standard_error, plain.standard_error, rtol=1e-12)

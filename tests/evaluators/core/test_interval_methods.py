@@ -121,10 +121,8 @@ def test_means_of_bounded_terms(turned):
         assert found == pytest.approx(np.clip(expected, *logs.reward_range))
         assert found.max_weight == pytest.approx(most)
     if turned:  # betting mirrors its own limits
-        found, other = (
-            value_of(IPS(), one).confidence_interval(method="betting")
-            for one in (logs, make_logs())
-        )
+        pair = (value_of(IPS(), one) for one in (logs, make_logs()))
+        found, other = (one.confidence_interval(method="betting") for one in pair)
         assert found == pytest.approx((-other.high, -other.low))
 
 
@@ -205,12 +203,9 @@ def test_propensities_that_are_not_the_loggers_refuse(method):
     # clipped at 0.4 the interval would be (0.09, 0.49) for a value near 0.5
     logs, target = make_logs(), tiled(0.1, 0.3, 0.6)
     bound = {} if method == "log_smoothing" else {"max_weight": 1e4}
-    clipper = PropensityClipper(low=0.4)
-    estimated = PropensityEstimator(DummyClassifier()).fit_transform(logs)
-    for changed, found in (
-        (clipper.fit_transform(logs), "they are clipped"),
-        (estimated, "estimated"),
-    ):
+    clipper, estimator = PropensityClipper(0.4), PropensityEstimator(DummyClassifier())
+    for step, found in ((clipper, "they are clipped"), (estimator, "estimated")):
+        changed = step.fit_transform(logs)
         refuses(value_of(IPS(), changed, target), method, found, **bound)
         logged_value(changed).confidence_interval(method=method)  # needs none
     # without the table: those of the actions together are above 1, and bound nothing
@@ -434,7 +429,7 @@ def test_the_jackknife_leaves_out_one_group_at_a_time(evaluator):
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_of_a_difference_both_leave_out_the_same_group():
+def test_differences_leave_out_the_same_group_and_all_need_groups():
     def gain(logs):
         fitted = SNIPS().fit(logs)
         return fitted.score("pi") - fitted.score("other")
@@ -442,13 +437,7 @@ def test_of_a_difference_both_leave_out_the_same_group():
     fitted = SNIPS().fit(GROUPED)
     found = fitted.evaluate("pi") - fitted.evaluate("other")
     assert_allclose(jackknife_error(found), error_by_leaving_out(gain), rtol=1e-11)
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_the_jackknife_needs_groups():
-    none, one = (
-        value_of(IPS(), GROUPED.replace(group=group), "pi")
-        for group in (None, np.zeros(120))
-    )
+    logs = (GROUPED.replace(group=group) for group in (None, np.zeros(120)))
+    none, one = (value_of(IPS(), some, "pi") for some in logs)
     refuses(none, "jackknife", "these rounds have none")
     assert np.isnan(one.confidence_interval(method="jackknife")).all()

@@ -296,10 +296,8 @@ def test_groups_are_clustered():
     logs, target = clicks(400, 3, 0.1)
     user = np.repeat(np.arange(80), 5)
     reward = (np.random.default_rng(6).random(80) < 0.03)[user].astype(float)
-    value, plain = (
-        value_of(IPS(), logs.replace(reward=reward, group=group), target)
-        for group in (user, None)
-    )
+    both = (logs.replace(reward=reward, group=group) for group in (user, None))
+    value, plain = (value_of(IPS(), one, target) for one in both)
     wide, narrow = interval_of(value), interval_of(plain)
     assert wide.method == "gamma" and wide.low >= 0
     assert wide.width > 1.2 * narrow.width
@@ -390,10 +388,7 @@ def test_what_was_never_logged_may_bring_anything(evaluator):
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        *(
-            ({"level": x}, r"level must lie in \(0, 1\), got")
-            for x in ("a", 0, 1, 95, -0.1, np.nan)
-        ),
+        *(({"level": x}, "level must lie in") for x in ("a", 0, 1, 95, -0.1, np.nan)),
         ({"max_weight": "3"}, "max_weight must be a positive number"),
         ({"method": ["auto"]}, "method must be one of"),
         ({"method": "x"}, r"must be one of 'auto', 'gamma', .* got 'x'"),

@@ -63,7 +63,7 @@ def one_heavy(n, others, weight):
     return w
 
 
-def test_weights_that_ring_nothing():
+def test_weights_that_ring_nothing_and_that_ring():
     for w in (
         np.ones(1000),
         np.tile([0.5, 1.5], 500),
@@ -79,9 +79,6 @@ def test_weights_that_ring_nothing():
         [7.0],
     ):
         assert rung(w) == []
-
-
-def test_weights_that_ring():
     for w, kind, number in (
         (np.tile([10.0] + [0.0] * 9, 20), LowOverlapWarning, 20),
         # below five in a hundred, however many they are

@@ -278,6 +278,10 @@ def test_evaluate_asks_for_first_rows_counts_and_sums(frame_of, log, groups, que
     assert len(queries) == 3 + groups  # and the sums by group
 
 
+def numbers_of(value):
+    return value.value, value.standard_error, *value.confidence_interval()
+
+
 @pytest.mark.few_cases(1)
 @backends
 @pytest.mark.parametrize("first", [0.0, 1e6])
@@ -288,11 +292,7 @@ def test_rewards_that_do_not_lie_where_the_first_ones_do(frame_of, first):
     sources = lazy_of(frame_of, data), in_memory(data, roles())
     mine, theirs = (evaluated(POLICIES, evaluators, one) for one in sources)
     for key, value in theirs.items():
-        pairs = (
-            (one.value, one.standard_error, *one.confidence_interval())
-            for one in (mine[key], value)
-        )
-        assert_allclose(*pairs, rtol=1e-9)
+        assert_allclose(*map(numbers_of, (mine[key], value)), rtol=1e-9)
 
 
 BAD = {

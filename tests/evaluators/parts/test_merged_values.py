@@ -144,19 +144,15 @@ def test_what_needs_rounds_refuses_and_says_what_does_not():
     rest = both(world(300, 1), {"SNIPS": SNIPS()})[0]["new", "SNIPS"]
     of_rounds = "betting", "hoeffding", "clopper_pearson", "log_smoothing"
     interval = value.confidence_interval
+    of_rounds = [partial(interval, method=one) for one in of_rounds]
+    resamples = [partial(interval, method=one) for one in ("bootstrap", "percentile")]
     needs = "needs the weight and the reward of every"
     for message, *calls in (
         ("round_values of a value from merged sums are", lambda: value.round_values),
         (r"summarize\(policies, logs, by='day'\)", lambda: value.by("day")),
         ("values by labels of rounds are not", lambda: value.by(np.zeros(300))),
-        (
-            "Use 'auto', 'student', or 'bootstrap' if",
-            *(partial(interval, method=one) for one in of_rounds),
-        ),
-        (
-            "Give the logs their group=",
-            *(partial(interval, method=one) for one in ("bootstrap", "percentile")),
-        ),
+        ("Use 'auto', 'student', or 'bootstrap' if", *of_rounds),
+        ("Give the logs their group=", *resamples),
         ("leaves out one group", lambda: interval(method="jackknife")),
         (needs, value.sensitivity, value.deviation_bound),
         (needs, lambda: value.breakdown_gamma(0.1)),
@@ -258,10 +254,8 @@ def test_bounds_of_weights_are_those_of_the_whole_log(kind):
     assert one.max_weight_from == other.max_weight_from
     assert_allclose(one.max_weight, other.max_weight, rtol=1e-12)
     if kind == {"free": True}:  # parts of other propensities tell no bound
-        mixed = sum(
-            summarize(POLICIES, one, evaluators=["IPS"])
-            for one in (logs, world(200, 1, "ratings", **kind))
-        )
+        both = logs, world(200, 1, "ratings", **kind)
+        mixed = sum(summarize(POLICIES, one, evaluators=["IPS"]) for one in both)
         with pytest.raises(ValueError, match="max_weight"):
             mixed.values()["new", "IPS"].confidence_interval(method="gamma")
 

@@ -342,10 +342,8 @@ def test_segments_are_consecutive_and_disjoint():
 
 def test_runs_on_the_same_segments_are_subtracted_in_pairs():
     logs = uniform_logs(3000)
-    first, second = (
-        repeated_runs(Replay(), policy, logs, random_state=0)
-        for policy in (EpsilonGreedy(), UniformPolicy())
-    )
+    first = repeated_runs(Replay(), EpsilonGreedy(), logs, random_state=0)
+    second = repeated_runs(Replay(), UniformPolicy(), logs, random_state=0)
     gap = first - second
     np.testing.assert_array_equal(gap.values, first.values - second.values)
     assert gap.mean == pytest.approx(first.mean - second.mean)

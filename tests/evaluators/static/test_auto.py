@@ -171,16 +171,12 @@ def test_chosen_anew_for_every_policy(cls):
 
 
 @every
-def test_one_call_and_sample_weights(cls):
+def test_one_call_sample_weights_and_no_weight_at_all(cls):
     given = {"evaluators": {"it": with_number(cls, "auto")}, "reward_model": "q_hat"}
     for logs in (d8_logs(), d8_logs(sample_weight=np.linspace(0.5, 2, 8))):
         value = evaluate("pi", logs, **given)["it"]
         assert value.value == auto(cls, logs).score("pi")
         assert chosen(cls, value) is not None
-
-
-@every
-def test_no_weight_at_all(cls):
     logs = bare_logs([0] * 4, [0, 1, 1, 0], 0.5, actions=[0, 1])
     value = auto(cls, logs, 0.5).evaluate(ConstantPolicy(1))
     assert chosen(cls, value) == AUTO[cls][1]

@@ -144,11 +144,9 @@ def test_tables_summaries_and_sources(make, logs, frame, tmp_path):
     assert "new" in repr(comparison) and comparison.p_values
     frame.to_csv(path := tmp_path / "log.csv", index=False)
     parts = [summarize(policies, logs[day == DAY], **how) for day in ("mon", "tue")]
-    for values in (
-        summarize(policies, logs, **how).values(),
-        sum(parts).values(),
-        evaluate(policies, scan_logs(path, **ROLES), **how),
-    ):
+    sums = summarize(policies, logs, **how), sum(parts)
+    lazy = evaluate(policies, scan_logs(path, **ROLES), **how)
+    for values in (*(one.values() for one in sums), lazy):
         value = values["new", "own"]
         check_same(value, expected)
         assert (value - values["old", "own"]).confidence_interval().width > 0
