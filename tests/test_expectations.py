@@ -5,13 +5,12 @@
 A test of this file is named by its name, others by their file below tests/.
 
 estimator contract: test_common.py::test_scikit_learns_contract
-parameter validation:
-    evaluators/core/test_base.py::test_parameters_are_validated_in_fit_not_before
+parameter validation: evaluators/static/test_formulas.py::test_wrong_parameters
 parameter validation, one module:
     packaging/test_imports.py::test_private_names_of_scikit_learn_are_imported_in_one_module
 array and frame validation:
     logs/test_validation.py::test_bad_fields_are_refused
-tags: evaluators/core/test_base.py::test_tags
+tags: evaluators/static/test_formulas.py::test_tags
 tags through searches: test_y.py::test_searches_are_what_they_search_over
 contract tests of our own: test_common.py::test_contract_of_evaluators_check_by_check
 HTML of estimators: evaluators/core/test_base.py::test_html
@@ -60,7 +59,8 @@ warning classes: test_warnings_are_user_warnings_with_a_number
 errors name the parameter: test_errors_name_the_parameter
 errors name row and remedy: test_bad_input.py::test_fields_that_are_not_finite
 result objects: evaluators/core/test_policy_value.py::test_nothing_is_set_on_a_result
-tuning of evaluators: selection/test_evaluator_scorer.py::test_searches
+tuning of evaluators:
+    selection/test_scored_splits.py::test_results_are_those_of_scikit_learn
 tuning of policies: selection/test_policy_scorer.py::test_searches
 permutation_test_score: test_permuted_labels_change_nothing
 changelog: packaging/test_packaging.py::test_changes_are_fragments_of_a_known_type

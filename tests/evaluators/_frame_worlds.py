@@ -64,9 +64,8 @@ def columns(n_rounds=400, seed=0, shift=0.0):
         "weight": rng.exponential(size=n).round(2) * (rng.random(n) < 0.9),
         "day": rng.integers(0, 3, n),
     }
-    tables = {
-        name: rng.dirichlet(np.full(k, a), n) for name, a in (("one", 1), ("two", 0.3))
-    }
+    spread = {"one": 1, "two": 0.3}
+    tables = {name: rng.dirichlet(np.full(k, a), n) for name, a in spread.items()}
     tables["q"] = shift + rng.random((n, k))
     for name, table in tables.items():
         data |= {f"{name}_{a}": table[:, a] for a in range(k)}
@@ -78,12 +77,8 @@ def roles(groups=False, weights=False, loggers=False):
     """Which column is what, as `scan_logs` takes it."""
     tables = {name: [f"{name}_{a}" for a in range(3)] for name in ("one", "two", "q")}
     tables |= {name: name for name in ("one_logged", "two_logged", "day")}
-    found = {
-        "action": "action",
-        "reward": "reward",
-        "propensity": "p",
-        "columns": tables,
-    }
+    found = {"action": "action", "reward": "reward", "propensity": "p"}
+    found["columns"] = tables
     if groups:
         found["group"] = "group"
     if weights:

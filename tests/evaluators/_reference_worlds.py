@@ -94,9 +94,8 @@ def one_tiny_propensity():
     world = logged(30, 2, 8, offset=0.0, reward_range=(-6, 6))
     proba = world.logs.propensity.copy()
     proba[4] = 1e-12
-    return World(
-        world.logs.replace(propensity=proba, logging_proba=None), world.policies
-    )
+    logs = world.logs.replace(propensity=proba, logging_proba=None)
+    return World(logs, world.policies)
 
 
 def several_loggers(n, seed, *, offset=0.0, spread=1.0, never=False, **fields):
@@ -196,9 +195,8 @@ def slates(n, kind, seed, weighted=False):
     shown = _draw_slates(kind, n, appeal, rng)
     chance = np.array([0.8, 0.5, 0.3]) * np.array([0.1, 0.3, 0.5, 0.4, 0.2])[shown]
     clicks = (rng.random_sample(shown.shape) < chance).astype(float)
-    logs = SlateLogs(
-        x, shown, None, n_candidates=5, slot_reward=clicks, logging_policy=logger
-    )
+    known = {"n_candidates": 5, "logging_policy": logger}
+    logs = SlateLogs(x, shown, None, slot_reward=clicks, **known)
     best = np.where(x[:, :1] > 0, [[2, 3, 1]], [[3, 2, 4]])
     logs = with_day(logs, best=best)
     mild = PlackettLuceSlatePolicy([0.5, 1.0, 1.5, 1.5, 1.0], 3)

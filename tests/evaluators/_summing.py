@@ -31,9 +31,8 @@ def world(n, seed=0, reward="clicks", *, full=False, free=False, labels=None, **
     given |= {"actions": labels, "logging_proba": mu if full else None}
     rows = rng.normal(size=(n, 2)), labels[action], r, mu[np.arange(n), action]
     logs = BanditLogs(*rows, **given)
-    return logs.with_columns(
-        q=rng.random((n, N_ACTIONS)), pi=pi, other=np.tile(pi[:1], (n, 1))
-    )
+    q, other = rng.random((n, N_ACTIONS)), np.tile(pi[:1], (n, 1))
+    return logs.with_columns(q=q, pi=pi, other=other)
 
 
 def cut(n, seed=0, n_parts=4):

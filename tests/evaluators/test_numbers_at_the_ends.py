@@ -61,23 +61,17 @@ SLATES = np.array([RNG.permutation(4)[:2] for _ in range(N)])
 CLICKS = RNG.rand(N, 2) * (RNG.rand(N, 2) < 0.4)
 POLICY = FunctionPolicy(lambda X: np.tile(PI, (len(X), 1)))
 RANKS = PlackettLuceSlatePolicy(np.arange(1.0, 5), 2)
-
+PLAIN = MRDR(), IPS(), SNIPS(), SubGaussianIPS(), AdaptiveIPS(), ExplorationScavenging()
+PLAIN += Replay(random_state=0), RejectionSampling(random_state=0)
+PLAIN = {type(one).__name__: one for one in PLAIN} | {"naive": MultiLoggerIPS()}
+PLAIN["balanced"] = MultiLoggerIPS(pooling="balanced", self_normalized=True)
 MODELLED = [DirectMethod, DoublyRobust, SNDR, DRos, SubGaussianDR, AdaptiveDR]
 EVALUATORS = {
     **{cls.__name__: lambda s, cls=cls: cls(reward_model=Q * s) for cls in MODELLED},
+    **{name: lambda s, one=one: one for name, one in PLAIN.items()},
     "SwitchDR": lambda s: SwitchDR(tau=1.2, reward_model=Q * s),
-    "MRDR": lambda s: MRDR(),
-    "IPS": lambda s: IPS(),
-    "SNIPS": lambda s: SNIPS(),
-    "SubGaussianIPS": lambda s: SubGaussianIPS(),
     "LogSmoothing": lambda s: LogSmoothing(lam=0.1 / s),
-    "AdaptiveIPS": lambda s: AdaptiveIPS(),
-    "ExplorationScavenging": lambda s: ExplorationScavenging(),
-    "Replay": lambda s: Replay(random_state=0),
-    "RejectionSampling": lambda s: RejectionSampling(random_state=0),
     "DRns": lambda s: DRns(reward_model=Q * s, random_state=0),
-    "naive": lambda s: MultiLoggerIPS(),
-    "balanced": lambda s: MultiLoggerIPS(pooling="balanced", self_normalized=True),
     "weighted": lambda s: MultiLoggerDR(pooling="weighted", reward_model=Q * s),
 }
 
@@ -123,10 +117,8 @@ def check_scales(found, scales=SCALES):
 
 def merged(policy, logs, evaluators):
     """The table of two parts that were added up."""
-    parts = logs[:100], logs[100:]
-    return sum(
-        summarize({"new": policy}, one, evaluators=evaluators) for one in parts
-    ).values()
+    how, parts = {"evaluators": evaluators}, (logs[:100], logs[100:])
+    return sum(summarize({"new": policy}, one, **how) for one in parts).values()
 
 
 @pytest.fixture(autouse=True)
@@ -234,9 +226,8 @@ def test_slates(evaluator):
 @pytest.mark.parametrize("evaluator", [Replay, RejectionSampling, DRns])
 def test_policies_that_learn(evaluator):
     def found(scale):
-        fitted = evaluator(horizon=10, random_state=0).fit(
-            logs_of("0/1", scale, "Replay")
-        )
+        logs = logs_of("0/1", scale, "Replay")
+        fitted = evaluator(horizon=10, random_state=0).fit(logs)
         return [numbers(fitted.evaluate(EpsilonGreedy(0.1)), scale)]
 
     check_scales(found)

@@ -58,8 +58,6 @@ SLATE = np.column_stack([CODE, 1 - CODE])
 WHOLE_SLATES = SlateLogs(np.zeros((N, 1)), SLATE, REWARD, propensity=np.full(N, 0.5))
 UNKNOWN_SLATES = WHOLE_SLATES.replace(propensity=None)
 SLATES = UNKNOWN_SLATES.replace(logging_policy=UniformSlatePolicy(2))
-
-
 OTHER_REWARDS = np.zeros(N), np.ones(N), np.arange(N) - 30.0
 ignore_warnings = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -282,8 +280,6 @@ CLIPPED = "the bias of clipped weights"
 SHRUNK = "the bias of shrunk weights"
 MODEL = "the error of the reward model"
 INF = float("inf")
-
-
 WALK = DRns(random_state=0)
 RARELY = "the bias of rounds accepted too rarely"
 ROUNDS, POLICY, _ = make_bandit_logs(400, random_state=0, return_truth=True)
@@ -309,10 +305,7 @@ def value_of(evaluator, policy=None):
         (LogSmoothing(), "the bias of smoothed rewards"),
         *((cls(cmax=2.0), CLIPPED) for cls in (PseudoInverse, SlateDoublyRobust)),
         *((one, False) for one in (SwitchDR(tau=INF), DRos(lam=INF), PseudoInverse())),
-        *(
-            (cls(lam=0.0), False)
-            for cls in (SubGaussianIPS, SubGaussianDR, LogSmoothing)
-        ),
+        *((x(lam=0.0), False) for x in (SubGaussianIPS, SubGaussianDR, LogSmoothing)),
         (WALK, False),  # R / C of a policy that does not learn
         (clone(WALK).set_params(horizon=20), RARELY),
         (clone(WALK).set_params(horizon=20, q=0.0), False),

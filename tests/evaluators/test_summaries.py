@@ -174,12 +174,9 @@ def test_summaries_of_other_estimates_do_not_mix(given, told):
 @pytest.mark.frames
 def test_what_is_not_known_contradicts_nothing(tmp_path):
     click = np.arange(100) % 2 * 1.0
-    clicks, sales, more = (
-        scanned(
-            written(tmp_path / f"{k}.parquet", click=click, sale=click), reward=name
-        )
-        for k, name in zip("abc", ("click", "sale", "click"), strict=True)
-    )
+    paths = (tmp_path / f"{k}.parquet" for k in "abc")
+    paths = [written(path, click=click, sale=click) for path in paths]
+    clicks, sales, more = map(scanned, paths, [None] * 3, ("click", "sale", "click"))
     logs = bare_logs(np.arange(100) % 2, click, np.full(100, 0.5))
     memory = summarize({"new": UniformPolicy()}, logs, evaluators=["IPS"])
     total = memory + clicks + more

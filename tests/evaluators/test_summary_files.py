@@ -282,9 +282,8 @@ def without(members, outer, inner):
 
 def of_ips(**params):
     """Return a change of the parameters of IPS."""
-    return lambda members, outer, inner: outer["evaluators"]["IPS"].update(
-        params=params
-    )
+    of = {"params": params}
+    return lambda members, outer, inner: outer["evaluators"]["IPS"].update(of)
 
 
 def unnamed(members, outer, inner):

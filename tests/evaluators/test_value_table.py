@@ -91,11 +91,9 @@ def test_intervals_that_hold_together():
 
 
 def test_intervals_take_options_and_warn_once():
-    narrow, wide = (
-        TABLE.confidence_intervals(method="bootstrap", n_resamples=400, random_state=s)
-        for s in (0, 1)
-    )
-    assert narrow["IPS"] != wide["IPS"]
+    given = {"method": "bootstrap", "n_resamples": 400}
+    one, two = (TABLE.confidence_intervals(**given, random_state=s) for s in (0, 1))
+    assert one["IPS"] != two["IPS"]
     with pytest.raises(ValueError, match="'student' does not use block_length"):
         TABLE.confidence_intervals(method="student", block_length=3)
     with pytest.raises(ValueError, match="needs the range of the rewards"):
@@ -177,9 +175,8 @@ def test_the_recommended_row_is_marked():
     assert marked == [False, True, False]
     [row] = [line for line in repr(MARKED).splitlines() if "  recommended" in line]
     assert row.startswith("DoublyRobust ")
-    assert f"Recommended: DoublyRobust; {MARKED.reason}." in " ".join(
-        repr(MARKED).split()
-    )
+    text = " ".join(repr(MARKED).split())
+    assert f"Recommended: DoublyRobust; {MARKED.reason}." in text
     body = parseString(MARKED._repr_html_()).getElementsByTagName("tbody")[0]
     marks = [row.getAttribute("class") for row in body.getElementsByTagName("tr")]
     assert marks == ["", "marked", ""]
@@ -210,15 +207,12 @@ def test_what_is_left_out_and_why_is_told():
     assert repr(table).splitlines()[-2:] == told
 
 
-def test_html_has_a_row_per_value():
+def test_html_has_a_row_per_value_and_names_may_be_anything():
     for table, n_rows in ((TABLE, 2), (BY_POLICY, 4)):
         document = parseString(table._repr_html_())
         body = document.getElementsByTagName("tbody")[0]
         assert len(body.getElementsByTagName("tr")) == n_rows
         assert len(document.getElementsByTagName("tfoot")) == 1  # an axis
-
-
-def test_names_may_be_anything():
     policies = {"<b>": UniformPolicy(), 3: UniformPolicy()}
     table = evaluate(policies, LOGS, evaluators={7: IPS()})
     assert [*table] == [("<b>", 7), (3, 7)]
@@ -234,21 +228,16 @@ def test_warnings_are_named():
     told = table.to_records()[0]["warnings"]
     assert told == "LowOverlapWarning; TailWarning"  # the latter of its interval
     for text in (repr(table), table._repr_html_()):  # numbers, and what they say
-        for part in (
-            "[1, 2]",
-            "[1] LowOverlapWarning (IPS): The ",
-            "[2] TailWarning (IPS)",
-        ):
-            assert part in text
+        assert "[1, 2]" in text and "[1] LowOverlapWarning (IPS): The " in text
+        assert "[2] TailWarning (IPS)" in text
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
 def test_values_that_could_not_be_formed():
     logs = bare_logs(np.zeros(50), np.ones(50), np.ones(50), actions=[0, 1])
     with pytest.warns(SupportWarning):
-        table = evaluate(
-            np.tile([0.0, 1.0], (50, 1)), logs, evaluators=["IPS", "SNIPS"]
-        )
+        policy = np.tile([0.0, 1.0], (50, 1))
+        table = evaluate(policy, logs, evaluators=["IPS", "SNIPS"])
     assert all(np.isnan(value.value) for value in table.values())
     assert repr(table).splitlines()[1].split()[1:3] == ["-", "-"]
     assert table.to_records()[0]["low"] == 0  # all that the range allows

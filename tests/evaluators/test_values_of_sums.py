@@ -83,9 +83,9 @@ def test_diagnostics_and_warnings_are_those_of_memory(name, grouped, tmp_path):
                 assert_allclose(one.value, other.value, rtol=1e-9)
 
 
-DRAWN = SlateDirectMethod(
-    reward_model=FrozenEstimator(DummyRegressor().fit(np.zeros((2, 9)), [0, 1]))
-)
+DUMMY = FrozenEstimator(DummyRegressor().fit(np.zeros((2, 9)), [0, 1]))
+DRAWN = SlateDirectMethod(reward_model=DUMMY)
+CONTROLLED = PseudoInverse(control_variates="multiple")
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,7 @@ DRAWN = SlateDirectMethod(
         ("slates_uniform", ExplorationScavenging(), "arms are the slates"),
         ("slates_uniform", CascadeDR(), "for every policy"),
         ("slates_uniform", PositionScavenging(attention=[1, 0.5, 0.2]), "its pages"),
-        (
-            "slates_uniform",
-            PseudoInverse(control_variates="multiple"),
-            "products of 14 terms",
-        ),
+        ("slates_uniform", CONTROLLED, "products of 14 terms"),
         ("slates_uniform", DRAWN, "n_samples=20 slates are drawn"),
     ],
 )
@@ -184,9 +180,7 @@ def test_intervals_of_arms_reach_as_far_as_in_memory(self_normalized, grouped):
     ],
     ids=str,
 )
-def test_intervals_of_slates_reach_as_far_as_in_memory(
-    evaluator, empty, grouped, tmp_path
-):
+def test_intervals_of_slates_reach_as_far(evaluator, empty, grouped, tmp_path):
     rng = np.random.RandomState(2)
     slates = np.array([[0, 1], [1, 0], [2, 3], [3, 1], [1, 2], [2, 0]])
     if empty:
@@ -264,20 +258,18 @@ def test_a_value_that_rests_on_one_round_has_not_lost_its_error_in_rounding():
     assert names[0] == names[1]
 
 
-@pytest.mark.parametrize("day_of_loggers", [False, True])
+@pytest.mark.parametrize("of_loggers", [False, True])
 @pytest.mark.parametrize(
     "evaluator", [MultiLoggerIPS(pooling="balanced"), ExplorationScavenging()]
 )
-def test_days_of_other_loggers_than_the_mixture_have_no_values(
-    evaluator, day_of_loggers
-):
+def test_days_of_other_loggers_than_the_mixture_have_no_values(evaluator, of_loggers):
     rng, n = np.random.default_rng(0), 2000
     mu = np.array([[0.9, 0.1], [0.1, 0.9]])
     logger = np.repeat([0, 1], n // 2)
     action = (rng.random(n) > mu[logger, 0]).astype(int)
     reward = rng.random(n) < np.array([0.2, 0.6])[action]
     known = {"logger": np.array(["A", "B"])[logger], "logger_proba": mu[:, action].T}
-    day = logger if day_of_loggers else np.arange(n) % 2
+    day = logger if of_loggers else np.arange(n) % 2
     logs = bare_logs(action, reward, mu[logger, action], **known)
     logs = logs.with_columns(pi=np.full((n, 2), 0.5), day=day)
     given = {"evaluators": {"one": evaluator}, "by": "day"}
@@ -286,9 +278,9 @@ def test_days_of_other_loggers_than_the_mixture_have_no_values(
         warnings.simplefilter("always")
         found = value.by("day")
     told = [w for w in caught if issubclass(w.category, LoggerWarning)]
-    assert bool(told) == day_of_loggers
+    assert bool(told) == of_loggers
     for one in found.values():
-        assert ("logger" in [w.name for w in one.warnings]) == day_of_loggers
+        assert ("logger" in [w.name for w in one.warnings]) == of_loggers
 
 
 def test_the_largest_weight_does_not_depend_on_what_was_asked_before():
@@ -334,9 +326,8 @@ def in_parts(policy, logs, n_parts, seed, evaluators=EVALUATORS):
 
 def alike(logs):
     """Logs with a column of equal probabilities."""
-    return logs.with_columns(
-        pi=np.full((len(logs), logs.n_actions), 1 / logs.n_actions)
-    )
+    k = logs.n_actions
+    return logs.with_columns(pi=np.full((len(logs), k), 1 / k))
 
 
 @pytest.mark.few_cases(4)
@@ -390,10 +381,8 @@ def test_a_policy_that_has_learned_from_some_rounds():
 def test_columns_by_which_is_asked_leave_the_warnings_as_they_are():
     logs = alike(log_world(5))  # rewards are missing at the end
     logs = logs.with_columns(day=np.arange(len(logs)) % 3)
-    first, second = (
-        told(summarize("pi", logs, evaluators=["SNIPS"], by=by).values()["SNIPS"])
-        for by in (None, "day")
-    )
+    both = (summarize("pi", logs, evaluators=["SNIPS"], by=by) for by in (None, "day"))
+    first, second = (told(one.values()["SNIPS"]) for one in both)
     assert [one[:2] for one in first] == [one[:2] for one in second]
     assert "trailing_zeros" in [name for _, name, _ in first]
 

@@ -8,9 +8,8 @@ from tests.packaging._tree import ROOT
 
 
 def decision_table():
-    spec = importlib.util.spec_from_file_location(
-        "_decision", ROOT / "docs" / "_decision.py"
-    )
+    path = ROOT / "docs" / "_decision.py"
+    spec = importlib.util.spec_from_file_location("_decision", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -118,9 +118,8 @@ def learner_unknown(seed=0):
 
 def slates(seed=0):
     world = {"reward": "additive", "logging": "uniform", "target_temperature": 1.0}
-    logs, policy, truth = make_slate_logs(
-        2000, random_state=seed, return_truth=True, **world
-    )
+    world |= {"random_state": seed, "return_truth": True}
+    logs, policy, truth = make_slate_logs(2000, **world)
     fields = {name: getattr(logs, name) for name in ("n_candidates", "logging_policy")}
     whole = SlateLogs(logs.context, logs.slate, logs.reward, **fields)
     return whole, policy, truth.value

@@ -163,10 +163,8 @@ def test_a_gain_without_spread_is_not_a_gain():
     # every round says the same: a model that knows each action's reward beforehand
     logs = BanditLogs(np.zeros((40, 1)), [0, 1] * 20, [0.0, 1.0] * 20, [0.5] * 40)
     logs = logs.with_columns(q_hat=np.tile([0.0, 1.0], (40, 1)))
-    evaluator = DoublyRobust(reward_model="q_hat")
-    found = compare_policies(
-        always(logs, 0, 1), logs, evaluator=evaluator, baseline="always 0"
-    )
+    how = {"evaluator": DoublyRobust(reward_model="q_hat"), "baseline": "always 0"}
+    found = compare_policies(always(logs, 0, 1), logs, **how)
     gain = found.differences["always 1"]
     assert (gain.value, gain.standard_error) == (1, 0)
     assert found.decision == "undecided" and found.p_values == {"always 1": 1.0}
@@ -261,9 +259,8 @@ def test_few_events_do_not_decide(n_clicks, decision):
     reward = np.zeros(2000)
     reward[1 : 2 * n_clicks : 2] = 1  # of action 1
     logs = BanditLogs(np.zeros((2000, 1)), [0, 1] * 1000, reward, [0.5] * 2000)
-    found = compare_policies(
-        always(logs, 0, 1), logs, evaluator=IPS(), baseline="always 0"
-    )
+    how = {"evaluator": IPS(), "baseline": "always 0"}
+    found = compare_policies(always(logs, 0, 1), logs, **how)
     assert found.differences["always 1"].confidence_interval(0.95)[0] > 0
     assert found.decision == decision
     if decision == "undecided":
@@ -365,10 +362,8 @@ def test_groups_count():
     given = (np.zeros((3000, 1)), action, reward.astype(float), [0.5] * 3000)
     group = np.repeat(np.arange(60), 50)
     policies = {"new": np.tile([0.0, 1.0], (3000, 1))}
-    alone = compare_policies(policies, BanditLogs(*given), evaluator=SNIPS())
-    found = compare_policies(
-        policies, BanditLogs(*given, group=group), evaluator=SNIPS()
-    )
+    both = (BanditLogs(*given, group=one) for one in (None, group))
+    alone, found = (compare_policies(policies, x, evaluator=SNIPS()) for x in both)
     assert alone.decision == "deploy" and found.decision == "undecided"
     assert found.p_values["new"] > 0.05 > alone.p_values["new"]
 
@@ -424,9 +419,8 @@ def test_all_intervals_at_once_and_false_deploys(global_random_seed):
         logs = BanditLogs(np.zeros((100, 1)), action, reward, [0.25] * 100)
         found = compare_policies(policies, logs, evaluator=IPS(), baseline="0")
         records = found.to_records()[1:]
-        wrong += any(
-            not r["difference_low"] < 0 < r["difference_high"] for r in records
-        )
+        ends = ((r["difference_low"], r["difference_high"]) for r in records)
+        wrong += any(not low < 0 < high for low, high in ends)
         rejected += any(r["p_value"] < 0.05 for r in records)
         deployed += found.decision == "deploy"
     assert wrong == rejected <= 10 + 4 * (200 * 0.05 * 0.95) ** 0.5
@@ -453,11 +447,7 @@ ONE = UniformPolicy()
         ({"policies": {"logger": ONE}}, ValueError, "Rename the policy"),
         ({"policies": {"": ONE}}, ValueError, "has the name ''.*Give every policy"),
         ({"policies": {" ": ONE}}, ValueError, "' '.*Give every policy"),
-        (
-            {"policies": {1: ONE, "1": ONE}},
-            ValueError,
-            r"\[1, '1'\].*Give every",
-        ),
+        ({"policies": {1: ONE, "1": ONE}}, ValueError, r"\[1, '1'\].*Give every"),
     ],
 )
 def test_bad_input(change, error, message):

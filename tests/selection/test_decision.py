@@ -124,8 +124,6 @@ def test_a_bias_by_design():
 
 
 NAN = float("nan")
-
-
 SAME = "a gain that is the same in every round"
 
 
@@ -184,16 +182,13 @@ def test_policies_that_act_alike_have_no_answer():
 
 
 # -- the sentence ---------------------------------------------------------------------
-def test_deploy():
+def test_deploy_and_keep():
     found = compared(stated(0.8, 0.05, MILD), stated(0.7), stated(0.2))
     assert found.sentence == (
         "Deploy a: by IPS it is better than the logger (+0.300 per round, +0.180 to "
         "+0.420). b is better than the logger, too. The choice has the greatest lower "
         f"limit. Mind: {WEIGHT} (a)."
     )
-
-
-def test_keep():
     tail = "Greater rewards count as better."
     assert compared(stated(0.2)).sentence == (
         "Keep the logger: by IPS a is worse (-0.300 per round, -0.398 to -0.202). "
@@ -205,12 +200,19 @@ def test_keep():
     )
 
 
-def test_undecided():
+def test_undecided_and_alike():
     assert compared(stated(0.55), stated(0.2)).sentence == (
         "Undecided: these 1,000 rounds cannot tell a from the logger. For a (+0.050 "
         "per round, -0.062 to +0.162), about 8,500 more rounds (9,500 in all) would "
         "decide with probability 0.8, if the true gain equals the estimate. b is worse "
         "than the logger. Greater rewards count as better."
+    )
+    text = compared(stated(0.5), stated(0.51), alike=["a"]).sentence
+    told = "cannot tell b from the logger. a acts as the logger does. For b"
+    assert told in text
+    assert compared(stated(0.5), alike=["a"]).sentence == (
+        "Undecided: a acts as the logger does in these rounds, so the choice makes "
+        "no difference."
     )
 
 
@@ -245,13 +247,3 @@ def test_what_stands_against_it():
     # more rounds bring more events: these do not prevent a decision for good
     few = compared(stated(0.55, 0.05, FewEventsWarning("", 3.0), LEARNED)).sentence
     assert "prevent a decision: learned" in few and "events" not in few
-
-
-def test_alike():
-    text = compared(stated(0.5), stated(0.51), alike=["a"]).sentence
-    told = "cannot tell b from the logger. a acts as the logger does. For b"
-    assert told in text
-    assert compared(stated(0.5), alike=["a"]).sentence == (
-        "Undecided: a acts as the logger does in these rounds, so the choice makes "
-        "no difference."
-    )

@@ -119,7 +119,6 @@ def test_plain_inverse_propensity_scoring_of_slates_counts_them_as_zero():
 
 
 # -- weights that cancel ---------------------------------------------------------------
-
 MARGINALS = np.full((3, 5), 0.02)
 MARGINALS[:, 0] = 0.92
 
@@ -273,8 +272,6 @@ def test_few_effective_rounds_are_said_once():
 
 
 # -- none is left ----------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("refit", [True, False, one_standard_error])
 @pytest.mark.parametrize("n_jobs", [None, 2])

@@ -25,9 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning
 @pytest.fixture
 def found():
     logs, policies = three_policies()
-    return compare_policies(
-        policies, logs, evaluator=SNIPS(), baseline="uniform", level=0.9
-    )
+    how = {"evaluator": SNIPS(), "baseline": "uniform", "level": 0.9}
+    return compare_policies(policies, logs, **how)
 
 
 def test_intervals_hold_together(found):
@@ -84,9 +83,8 @@ def test_a_baseline_that_may_be_zero_has_no_relative_gain():
 def test_p_values_agree_with_intervals(level):
     logs, policies = three_policies()
     for evaluator in (IPS(), SNIPS()):
-        found = compare_policies(
-            policies, logs, evaluator=evaluator, baseline="uniform", level=level
-        )
+        how = {"evaluator": evaluator, "baseline": "uniform", "level": level}
+        found = compare_policies(policies, logs, **how)
         for record in found.to_records()[1:]:
             inside = record["difference_low"] <= 0 <= record["difference_high"]
             assert inside == (record["p_value"] >= 1 - level)
@@ -110,12 +108,9 @@ def test_p_values_of_student():
 
 def test_another_level_gives_its_own_answers():
     logs, policies = three_policies()
-    found = compare_policies(
-        {name: policies[name] for name in ("fitted", "mixed")},
-        logs[:150],
-        evaluator=SNIPS(),
-        baseline="fitted",
-    )
+    policies = {name: policies[name] for name in ("fitted", "mixed")}
+    how = {"evaluator": SNIPS(), "baseline": "fitted"}
+    found = compare_policies(policies, logs[:150], **how)
     gain, p = found.differences["mixed"], found.p_values["mixed"]
     assert 1e-9 < p < 1
     for level, answer in ((1 - 1.01 * p, "worse"), (1 - 0.99 * p, "cannot tell")):
@@ -125,7 +120,7 @@ def test_another_level_gives_its_own_answers():
         assert record["answer"] == answer
 
 
-def test_text(found):
+def test_text_and_its_numbers(found):
     lines = repr(found).splitlines()
     header = lines[0]
     assert header.index("gain over uniform") < header.index("value")
@@ -134,11 +129,20 @@ def test_text(found):
     assert " ".join(lines[4:]).startswith(found.sentence)
     assert "each alone has the level 95%" in repr(found)
     assert "The intervals of values hold together" in " ".join(lines)
+    baseline, *rows = (line.split() for line in repr(found).splitlines()[1:4])
+    for column in (1, 2, 3, -3, -2, -1):
+        texts = [row[column] for row in rows + [baseline] * (column < 0)]
+        assert len({len(text.split(".")[1]) for text in texts}) == 1
+    assert all(row[1][0] in "+-" for row in rows)
 
 
 def test_text_says_that_nobody_audited_and_what_a_round_is():
     logs, policies = three_policies()
-    text = " ".join(repr(compare_policies(policies, logs)).split())
+    found = compare_policies(policies, logs)
+    low, high = found.reference.confidence_interval(0.95)
+    text = f"The logger: {logs.reward.mean():.3f} ({low:.3f} to {high:.3f})."
+    assert text in repr(found) and text in found._repr_html_()  # below the table
+    text = " ".join(repr(found).split())
     assert text.endswith("does not audit the log: audit(policy, logs) does.")
     assert "each is wider than in evaluate" in text
     assert "A group has" not in text
@@ -163,14 +167,6 @@ def test_a_limit_that_is_not_zero_does_not_look_like_zero():
     assert float(repr(compared).splitlines()[1].split()[2]) > 0
 
 
-def test_numbers_of_a_column_have_one_format(found):
-    baseline, *rows = (line.split() for line in repr(found).splitlines()[1:4])
-    for column in (1, 2, 3, -3, -2, -1):
-        texts = [row[column] for row in rows + [baseline] * (column < 0)]
-        assert len({len(text.split(".")[1]) for text in texts}) == 1
-    assert all(row[1][0] in "+-" for row in rows)
-
-
 def test_html_and_pickle(found):
     text = found._repr_html_()
     assert "gains over uniform" in text and found.sentence in text
@@ -186,14 +182,6 @@ def test_frame(found):
     assert frame.index.tolist() == list(found) and frame.index.name == "policy"
     assert frame.columns[0] == "difference"
     assert frame.loc["fitted", "value"] == found["fitted"].value
-
-
-def test_the_logger_stands_below_the_table():
-    logs, policies = three_policies()
-    found = compare_policies(policies, logs, evaluator=IPS())
-    low, high = found.reference.confidence_interval(0.95)
-    text = f"The logger: {logs.reward.mean():.3f} ({low:.3f} to {high:.3f})."
-    assert text in repr(found) and text in found._repr_html_()
 
 
 def test_plot(found, pyplot):

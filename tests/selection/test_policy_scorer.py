@@ -144,17 +144,11 @@ def test_steps_estimate_missing_propensities_of_held_out_rows():
 
 
 @ignore
-def test_randomness_is_common():
+def test_it_travels_and_its_randomness_is_common():
     logs, policy = problem()
-    scorer = PolicyScorer(DRns())
-    assert scorer(policy, logs) == scorer(policy, logs)
-
-
-def test_it_travels():
-    logs, policy = problem()
-    scorer = PolicyScorer(DoublyRobust())
-    copy = pickle.loads(pickle.dumps(scorer))
-    assert copy(policy, logs) == scorer(policy, logs)
+    for scorer in (PolicyScorer(DRns()), PolicyScorer(DoublyRobust())):
+        copy = pickle.loads(pickle.dumps(scorer))
+        assert copy(policy, logs) == scorer(policy, logs)
     assert repr(scorer) == "PolicyScorer(DoublyRobust())"
 
 

@@ -42,11 +42,13 @@ def test_power_of_so_many_rounds(global_random_seed):
     assert np.mean(low > 0) == pytest.approx(0.8, abs=4 * (0.8 * 0.2 / 2000) ** 0.5)
 
 
-def test_what_has_no_number():
+def test_what_has_no_number_and_what_is_none():
     assert rounds_needed(0.0, 1.0) == inf
     assert isnan(rounds_needed(np.nan, 1.0)) and isnan(rounds_needed(0.1, np.nan))
     assert rounds_needed(0.1, 0.0) == 1
     assert rounds_needed(0.1, 1.0, power=0.001) == 1
+    with pytest.raises(TypeError, match="gain must be a number or a difference"):
+        rounds_needed("new", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +65,6 @@ def test_what_has_no_number():
 def test_bad_input(given, match):
     with pytest.raises(ValueError, match=match):
         rounds_needed(0.1, **{"standard_deviation": 1.0, **given})
-
-
-def test_a_gain_is_a_number():
-    with pytest.raises(TypeError, match="gain must be a number or a difference"):
-        rounds_needed("new", 1.0)
 
 
 # -- decisions on fresh logs ----------------------------------------------------------

@@ -18,6 +18,7 @@ from sklearn.model_selection import (
     KFold,
     ParameterGrid,
     ShuffleSplit,
+    cross_validate,
 )
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -76,8 +77,6 @@ def count(path):
 
 
 # -- how often models are fitted ------------------------------------------------------
-
-
 @pytest.mark.few_cases(1)
 @pytest.mark.parametrize("backend", [None, "loky", "threading"])
 def test_every_distinct_model_is_fitted_once_a_fold(tmp_path, backend):
@@ -159,7 +158,9 @@ def test_one_table_of_probabilities_and_one_validator_per_part():
 
 
 # -- the same results as without ------------------------------------------------------
-
+SHUFFLED = ShuffleSplit(2, train_size=0.5, random_state=0)
+INNER = {"scoring": EvaluatorScorer(UniformPolicy()), "cv": 2}
+EVERY = {"ev": [IPS(), DirectMethod(), DoublyRobust(), MRDR()]}
 SEARCHED = {
     "static": (DRos(reward_model=Ridge(), cv=2), {"lam": [1.0, 100.0]}),
     "sequential": (
@@ -171,18 +172,13 @@ SEARCHED = {
         Pipeline([("clip", PropensityClipper()), ("ev", SwitchDR(cv=2))]),
         {"ev__tau": [1.0, 10.0], "clip__low": [0.0, 0.3]},
     ),
-    "choice of evaluators": (
-        Pipeline([("ev", IPS())]),
-        {"ev": [IPS(), DirectMethod(), DoublyRobust(), MRDR()]},
-    ),
+    "choice of evaluators": (Pipeline([("ev", IPS())]), EVERY),
     "pipeline in the model": (
         DoublyRobust(reward_model=make_pipeline(StandardScaler(), Ridge()), cv=2),
         {"reward_model__ridge__alpha": [0.1, 10.0], "cmax": [None, 1.0]},
     ),
     "search inside": (
-        OPESearchCV(
-            DRos(), {"lam": [1.0, 9.0]}, scoring=EvaluatorScorer(UniformPolicy()), cv=2
-        ),
+        OPESearchCV(DRos(), {"lam": [1.0, 9.0]}, **INNER),
         {"estimator__cv": [2, 3]},
     ),
 }
@@ -194,7 +190,7 @@ SEARCHED = {
 @pytest.mark.parametrize("name", SEARCHED)
 @pytest.mark.parametrize(
     ("cv", "n_jobs"),
-    [(3, 2), (ShuffleSplit(2, train_size=0.5, random_state=0), None)],
+    [(3, 2), (SHUFFLED, None)],
     ids=["3, jobs", "shuffled"],
 )
 def test_results_are_those_of_scikit_learn(name, cv, n_jobs):
@@ -222,9 +218,8 @@ def test_results_are_those_of_scikit_learn(name, cv, n_jobs):
 
 @pytest.mark.thorough
 def test_slates():
-    logs, policy, _ = make_slate_logs(
-        100, logging="uniform", random_state=0, return_truth=True
-    )
+    drawn = {"logging": "uniform", "random_state": 0}
+    logs, policy, _ = make_slate_logs(100, return_truth=True, **drawn)
     grid, scorer = {"cmax": [None, 1.0]}, EvaluatorScorer(policy)
     assert_same(SlateDoublyRobust(), grid, scorer, logs, rtol=1e-10)
 
@@ -232,18 +227,11 @@ def test_slates():
 @ignore
 def test_policies_that_learn():
     logs, _ = problem(900, n_actions=2, logging_temperature=np.inf)
-    cv = in_order(ShuffleSplit(2, train_size=0.5, random_state=0))
+    cv, learner = in_order(SHUFFLED), EpsilonGreedy()
+    walk, by_walk = DRns(horizon=20, random_state=0), RejectionSampling(horizon=20)
     for estimator, grid, scorer in (
-        (
-            DRns(horizon=20, random_state=0),
-            {"q": [0.0, 0.2]},
-            EvaluatorScorer(EpsilonGreedy()),
-        ),
-        (
-            EpsilonGreedy(),
-            {"epsilon": [0.1, 0.5]},
-            PolicyScorer(RejectionSampling(horizon=20)),
-        ),
+        (walk, {"q": [0.0, 0.2]}, EvaluatorScorer(learner)),
+        (learner, {"epsilon": [0.1, 0.5]}, PolicyScorer(by_walk)),
     ):
         found = assert_same(estimator, grid, scorer, logs, rtol=0, cv=cv)
         assert np.isfinite(found).all()
@@ -266,10 +254,8 @@ def test_policies_share_the_evaluator_that_values_them(evaluator):
 def test_missing_propensities_are_estimated_by_the_steps_of_each_candidate():
     logs, policy = problem()
     unknown = logs.replace(propensity=None, logging_proba=None)
-    for last, scorer in (
-        (IPS(), EvaluatorScorer(policy)),
-        (IPSPolicy(), PolicyScorer(IPS())),
-    ):
+    scorers = {IPS(): EvaluatorScorer(policy), IPSPolicy(): PolicyScorer(IPS())}
+    for last, scorer in scorers.items():
         pipe = Pipeline([("p", PropensityEstimator()), ("last", last)])
         found = assert_same(pipe, {"p__cv": [2, 3]}, scorer, unknown)
         assert np.diff(found).any()
@@ -293,8 +279,6 @@ def test_any_callable_scores(n_jobs):
 
 
 # -- nothing is left behind -----------------------------------------------------------
-
-
 @ignore
 def test_a_search_leaves_logs_scorer_and_estimator_as_they_were():
     logs, policy = problem()
@@ -315,8 +299,6 @@ def test_a_search_leaves_logs_scorer_and_estimator_as_they_were():
 
 
 # -- failures, choices, messages ------------------------------------------------------
-
-
 def test_errors_of_a_candidate_follow_error_score():
     logs, policy = problem()
     grid = {"cmax": [None, -1.0]}
@@ -341,9 +323,8 @@ def test_errors_of_a_candidate_follow_error_score():
 
 def test_errors_of_scoring_follow_error_score():
     logs, policy = problem()
-    search = OPESearchCV(
-        IPS(), {"cmax": [None]}, scoring=EvaluatorScorer("pi"), cv=3, refit=True
-    )
+    how = {"scoring": EvaluatorScorer("pi"), "cv": 3, "refit": True}
+    search = OPESearchCV(IPS(), {"cmax": [None]}, **how)
     with (
         pytest.warns(OPEWarning, match=r"3 of 3 scores failed and are nan(.|\n)*'pi'"),
         pytest.raises(ValueError, match=r"none of 1 .* split 0: ValueError: .*'pi'"),
@@ -351,10 +332,9 @@ def test_errors_of_scoring_follow_error_score():
         search.fit(logs)
     with pytest.raises(ValueError, match="'pi' is not a column"):
         search.set_params(error_score="raise").fit(logs)
+    search.set_params(estimator=policy, param_grid={"epsilon": [0.1]})
     with pytest.raises(TypeError, match="scores evaluators, got the policy"):
-        search.set_params(
-            estimator=policy, param_grid={"epsilon": [0.1]}, error_score="raise"
-        ).fit(logs)
+        search.fit(logs)
 
 
 def last(results):
@@ -363,10 +343,12 @@ def last(results):
 
 def test_refit():
     logs, policy = problem()
-    search = OPESearchCV(
-        DRos(), {"lam": [1.0, 10.0, 100.0]}, scoring=EvaluatorScorer(policy), cv=4
-    ).fit(logs)
+    scorer, grid = EvaluatorScorer(policy), {"lam": [1.0, 10.0, 100.0]}
+    search = OPESearchCV(DRos(), grid, scoring=scorer, cv=4).fit(logs)
     assert search.best_index_ == one_standard_error(search.cv_results_)
+    assert search.n_splits_ == 4 and search.refit_time_ > 0
+    assert search.score(logs[:100]) == scorer(search.best_estimator_, logs[:100])
+    assert cross_validate(search, logs, cv=2)["test_score"].shape == (2,)
     assert search.set_params(refit=last).fit(logs).best_index_ == 2
     assert search.best_score_ == search.cv_results_["mean_test_score"][2]
     assert search.best_estimator_.lam == 100.0 and search.best_estimator_.logs_ is logs
@@ -375,6 +357,7 @@ def test_refit():
     without = clone(search).set_params(refit=False).fit(logs)
     assert without.best_params_ == search.best_params_
     assert not hasattr(without, "best_estimator_")
+    assert not hasattr(without, "refit_time_")
     with pytest.raises(TypeError, match="index of a candidate, got str"):
         search.set_params(refit=lambda results: "first").fit(logs)
     with pytest.raises(IndexError, match="one of 3 candidates, got 3"):
@@ -416,8 +399,6 @@ def test_it_tells_what_it_does(capsys):
 
 
 # -- models kept on disk --------------------------------------------------------------
-
-
 @pytest.mark.few_cases(1)
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
 def test_a_memory_shares_fits_between_searches(tmp_path, encoding):
@@ -489,11 +470,7 @@ RIDGES = [DRos(reward_model=Ridge(a), lam=b) for a in (1, 2) for b in (1, 2)]
         (4, in_pipe(IPS()), {"ev": [DRos(), DRns(), MRDR(), IPS()]}),
         (2, in_pipe(IPS()), {"ev": [DRos(cv=2), DoublyRobust(cv=3)]}),
         (2, in_pipe(IPS()), {"ev": RIDGES}),
-        (
-            2,
-            in_pipe(DRos(reward_model=Ridge())),
-            {"ev__reward_model__alpha": [1, 2], "ev__lam": [1, 2]},
-        ),
+        (2, in_pipe(RIDGES[0]), {"ev__reward_model__alpha": [1, 2], "ev__lam": [1, 2]}),
         (3, DRos(), {"reward_model": [Ridge(), Ridge(1.0), Ridge(2), Lasso()]}),
         (2, DRos(), {"reward_model": [FrozenEstimator(FROZEN) for _ in range(2)]}),
         (2, ClassifierPolicy(), {"epsilon": [0, 0.1]}),

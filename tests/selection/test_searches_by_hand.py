@@ -39,17 +39,12 @@ SHUFFLED = ShuffleSplit(2, train_size=0.5, random_state=0)
 
 def by_hand(candidates, validator, logs, policy, folds):
     """Losses of candidates as the formula says, nothing shared."""
-    return [
-        [
-            (
-                one.fit(logs[train]).evaluate(policy).value
-                - validator.fit(logs[test]).evaluate(policy).value
-            )
-            ** 2
-            for one in candidates
-        ]
-        for train, test in folds
-    ]
+    found = []
+    for train, test in folds:
+        truth = validator.fit(logs[test]).score(policy)
+        values = [one.fit(logs[train]).score(policy) for one in candidates]
+        found.append([(value - truth) ** 2 for value in values])
+    return found
 
 
 def with_loggers(logs, in_blocks=False):

@@ -194,11 +194,7 @@ STOPPED = [
     ("misfit", misfit, "do not fit the logged actions"),
     ("learner_weighted", learner_weighted, "sample weights"),
     ("slates_unknown", _situations.slates_unknown, ""),
-    (
-        "slates_unknown, clicks by place",
-        pages_that_follow_the_context,
-        "predicts which items",
-    ),
+    ("slates_unknown, clicks by place", pages_that_follow_the_context, "which items"),
     ("any, with a policy", nothing_that_the_policy_takes, "none of the logged actions"),
 ]
 
@@ -366,14 +362,11 @@ def test_text_and_html_tell_everything_once():
         assert repr(same) == repr(found)
 
 
-def test_stop_comes_first_and_has_no_code():
+def test_stop_comes_first_without_code_and_html_is_escaped():
     logs, policy, _ = _situations.deterministic()
     text = repr(suggest(policy, logs))
     assert text.startswith("stop ")
     assert "import" not in text and "evaluator  " not in text
-
-
-def test_html_is_escaped():
     found = Suggestion("x", stop="<b>a</b>", doubts={"y": "1 < 2"})
     html = found._repr_html_()
     assert "<b>" not in html and "1 &lt; 2" in html

@@ -155,13 +155,12 @@ def test_intervals_cover_the_life_of_a_learner():
         return 0.25 + 0.5 * x
 
     policy = EpsilonGreedy()
-    long = _situations._of_actions(99, even, 50_000, propensity=_situations._own)
+    own = {"propensity": _situations._own}
+    long = _situations._of_actions(99, even, 50_000, **own)
     for proba in (even, skewed):
         covered = 0
         for seed in range(20):
-            logs = _situations._of_actions(
-                seed, proba, 2000, propensity=_situations._own
-            )
+            logs = _situations._of_actions(seed, proba, 2000, **own)
             evaluator = suggest(policy, logs).evaluator.set_params(horizon=40)
             if not seed:
                 truth = Replay(horizon=40, random_state=0).fit(long).score(policy)

@@ -201,10 +201,8 @@ def test_values_and_errors_of_the_code_of_zhan_et_al(weighting, value, error):
 def test_other_ways_to_the_same_value(weighting):
     """None is a logger that ignores the context; IPS is DR with a model of zero."""
     logs, truth = make_adaptive_logs(300, random_state=0, return_truth=True)
-    pi, about = (
-        np.random.RandomState(1).dirichlet([1, 1], 300),
-        {"weighting": weighting},
-    )
+    pi = np.random.RandomState(1).dirichlet([1, 1], 300)
+    about = {"weighting": weighting}
     for one, other in (
         (AdaptiveDR(**about), AdaptiveDR(**about, logger=truth.logger)),
         (AdaptiveIPS(**about), AdaptiveDR(**about, reward_model=0.0)),
@@ -299,10 +297,7 @@ TWO_POINT = {"weighting": "two_point", "floor_decay": 0.5}
         ({}, BARE.replace(group=np.arange(200) // 2), FIRST, r"place\(group=None\)"),
         ({}, BARE.replace(sample_weight=np.arange(1, 201)), FIRST, "weight"),
         *(({"weighting": name}, BARE, FIRST, "logging_proba") for name in WEIGHTINGS),
-        *(
-            ({"weighting": name}, BY_CONTEXT[0], FIRST, "logger=f")
-            for name in WEIGHTINGS[1:]
-        ),
+        *(({"weighting": x}, BY_CONTEXT[0], FIRST, "logger=f") for x in WEIGHTINGS[1:]),
         ({}, BARE.replace(propensity=None), FIRST, "propensit"),
         ({"weighting": "best"}, BARE, FIRST, "weighting"),
         ({"floor_decay": 1.0}, BARE, FIRST, "floor_decay"),
@@ -356,10 +351,8 @@ def test_what_the_logger_never_does_is_said():
 def test_effective_rounds_are_those_that_count():
     """Of an arm that loses most of them come early, and weights know that."""
     logs = make_adaptive_logs(1000, means=[0.8, 0.3], floor_decay=0.9, random_state=0)
-    plain, weighted = (
-        AdaptiveDR(weighting=name).fit(logs).evaluate(ConstantPolicy(1))
-        for name in ("uniform", "min_variance")
-    )
+    both = (AdaptiveDR(weighting=name) for name in ("uniform", "min_variance"))
+    plain, weighted = (one.fit(logs).evaluate(ConstantPolicy(1)) for one in both)
     for found, h in ((plain, np.ones(1000)), (weighted, logs.logging_proba[:, 1])):
         counted = h * (logs.action_index == 1) / logs.propensity
         expected = counted.sum() ** 2 / (counted @ counted)

@@ -95,18 +95,6 @@ def test_the_result_does_not_depend_on_how_the_log_is_cut(method, baseline, worl
         np.testing.assert_allclose(parts.interval_, whole.interval_, rtol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore:few rounds make most of the spread")
-@pytest.mark.parametrize("method", METHODS)
-def test_row_by_row(method):
-    logs = make_bandit_logs(60, random_state=1)
-    whole = ConfidenceSequence(method, start=30, every=1).update(logs, UniformPolicy())
-    rounds = ConfidenceSequence(method, start=30)
-    for row in range(60):
-        rounds.update(logs[row], UniformPolicy())
-    for name in ("low", "high", "estimate"):
-        np.testing.assert_allclose(rounds.intervals_[name], whole.intervals_[name])
-
-
 def test_intervals_are_a_table_with_times():
     day = np.datetime64("2026-01-01") + np.arange(40) // 10
     logs = uniform_logs(40, np.arange(40) % 2, timestamp=day)
@@ -161,10 +149,8 @@ def test_doubly_robust_terms(world):
 def test_intersections():
     rng = np.random.default_rng(0)
     logs = uniform_logs(4000, rng.integers(0, 2, 4000), reward_range=(0, 1))
-    plain, inside = (
-        ConfidenceSequence(every=50, intersect=how).update(logs, ConstantPolicy(1))
-        for how in (False, True)
-    )
+    both = (ConfidenceSequence(every=50, intersect=how) for how in (False, True))
+    plain, inside = (one.update(logs, ConstantPolicy(1)) for one in both)
     lows = np.maximum.accumulate(plain.intervals_["low"])
     np.testing.assert_array_equal(inside.intervals_["low"], lows)
     highs = np.minimum.accumulate(plain.intervals_["high"])
@@ -278,7 +264,7 @@ def test_a_wrong_or_interrupted_part_changes_nothing(world):
         clone(sequence).interval_  # noqa: B018
 
 
-def test_no_click_yet():
+def test_no_click_yet_and_one_range_for_all_parts():
     logs = uniform_logs(100, np.zeros(100))
     with pytest.raises(ValueError, match=r"reward_range=\(low, high\)"):
         ConfidenceSequence().update(logs, ConstantPolicy(1))
@@ -286,9 +272,6 @@ def test_no_click_yet():
     low, high = ConfidenceSequence().update(stated, ConstantPolicy(1)).interval_
     assert low == 0 < high < 1
     ConfidenceSequence("asymptotic").update(logs, ConstantPolicy(1))
-
-
-def test_one_range_for_all_parts():
     first = uniform_logs(50, np.arange(50) % 2)
     quiet = uniform_logs(50, np.zeros(50))
     ConfidenceSequence().update(first, UniformPolicy()).update(quiet, UniformPolicy())

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What several tests ask of public calls."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -34,9 +35,8 @@ EVALUATORS = [
 def bare_logs(action, reward, propensity=None, **fields):
     """Logs without a context that could matter; a number stands for all rounds."""
     n = len(action)
-    reward, p = (
-        [one] * n if isinstance(one, float) else one for one in (reward, propensity)
-    )
+    given = reward, propensity
+    reward, p = ([one] * n if isinstance(one, float) else one for one in given)
     return BanditLogs(np.zeros((n, 1)), action, reward, p, **fields)
 
 
@@ -74,6 +74,11 @@ def value_of(evaluator, logs, policy="pi", **given):
 def interval_of(value, *args, **given):
     """Its confidence interval, in silence."""
     return quietly(value.confidence_interval, *args, **given)
+
+
+def by_pickle(one):
+    """What comes back from a pickle."""
+    return pickle.loads(pickle.dumps(one))
 
 
 def logged_value(logs):

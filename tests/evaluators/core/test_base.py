@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
-from sklearn.utils import Tags, get_tags
-from sklearn.utils.metadata_routing import get_routing_for_object
 
 from skope_ope import (
     IPS,
@@ -29,7 +26,7 @@ from skope_ope import (
     SwitchDR,
     UniformPolicy,
 )
-from skope_ope.base import BaseEvaluator, EvaluatorTags
+from skope_ope.base import BaseEvaluator
 from skope_ope.exceptions import OPEWarning
 from tests._quiet import quiet
 from tests._values import stated_value
@@ -37,12 +34,8 @@ from tests.evaluators.core._asked import quietly
 
 N = 60
 RNG = np.random.RandomState(0)
-LOGS = BanditLogs(
-    RNG.normal(size=(N, 3)),
-    list("ab") * (N // 2),
-    RNG.random_sample(N),
-    np.full(N, 0.5),
-)
+ROWS = RNG.normal(size=(N, 3)), list("ab") * (N // 2), RNG.random_sample(N)
+LOGS = BanditLogs(*ROWS, np.full(N, 0.5))
 
 
 class MeanReward(BaseEvaluator):
@@ -69,7 +62,7 @@ def test_a_subclass_writes_one_method():
             assert fitted.score(None, **given) == pytest.approx(expected)
 
 
-def test_fit_sets_what_it_learned():
+def test_fit_sets_what_it_learned_and_forgets_what_was():
     fitted = IPS().fit(LOGS)
     assert fitted.logs_ is LOGS
     assert fitted.actions_.tolist() == ["a", "b"]
@@ -79,30 +72,8 @@ def test_fit_sets_what_it_learned():
         clone(fitted).score(UniformPolicy())
     fitted.left_over_ = 1
     assert not hasattr(fitted.fit(LOGS[:20]), "left_over_")
-
-
-def test_parameters_are_validated_in_fit_not_before():
-    evaluator = IPS(cmax="large")
-    with pytest.raises(ValueError, match="'cmax' parameter of IPS must be a float"):
-        evaluator.fit(LOGS)
-
-
-def test_tags():
-    tags = get_tags(DoublyRobust())
-    assert isinstance(tags, EvaluatorTags) and isinstance(tags, Tags)
-    assert (tags.estimator_type, tags.handles) == ("policy_evaluator", ("bandit",))
-    assert tags.needs_propensity and tags.needs_reward_model
-    assert not tags.order_dependent
-    assert not get_tags(IPS()).needs_reward_model
-    assert not get_tags(DirectMethod()).needs_propensity
-
-
-def test_logs_and_policies_are_no_metadata():
-    with config_context(enable_metadata_routing=True):
-        requests = get_routing_for_object(DoublyRobust())
-        assert requests.fit.requests == {}
-        assert set(requests.score.requests) == {"sample_weight"}
-        assert not hasattr(DoublyRobust(), "set_fit_request")
+    again = DoublyRobust().fit(LOGS).fit(LOGS[:20])
+    assert value_of(again) == value_of(DoublyRobust().fit(LOGS[:20]))
 
 
 def test_a_model_may_be_given_to_fit_or_to_the_constructor():
@@ -114,11 +85,6 @@ def test_a_model_may_be_given_to_fit_or_to_the_constructor():
         first.fit(LOGS, Ridge())
     # what needs none ignores it
     assert value_of(IPS().fit(LOGS, Ridge())) == value_of(IPS().fit(LOGS))
-
-
-def test_a_refit_forgets_the_logs_before():
-    again = DoublyRobust().fit(LOGS).fit(LOGS[:20])
-    assert value_of(again) == value_of(DoublyRobust().fit(LOGS[:20]))
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

@@ -47,9 +47,8 @@ def make_logs(n=N, shift=0.0, **fields):
     mu, pi = rng.dirichlet([3, 3, 3], n), rng.dirichlet([1, 1, 1], n)
     action = (rng.random((n, 1)) > mu.cumsum(axis=1)).sum(axis=1)
     reward = rng.gamma(2, 1, n) * action + shift
-    logs = BanditLogs(
-        rng.random((n, 2)), action, reward, mu[np.arange(n), action], **fields
-    )
+    rows = rng.random((n, 2)), action, reward, mu[np.arange(n), action]
+    logs = BanditLogs(*rows, **fields)
     q = np.tile([0.2, 1.5, 3.0], (n, 1)) + shift + rng.random((n, 3))
     return logs.with_columns(pi=pi, q=q)
 

@@ -26,31 +26,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning
 @pytest.mark.parametrize("evaluator", EVALUATORS, ids=repr)
 def test_groups_are_evaluated_alone(evaluator, offset, weighted):
     logs = world(offset=offset, weighted=weighted)
+    key, logs = logs.group, logs.replace(group=None)
     fitted = evaluator.fit(logs)
     result = fitted.evaluate("pi")
-    groups = result.by("group")
+    groups = result.by(key)
     assert list(groups) == [0, 1, 2, 3]
     assert sum(group.n_rounds for group in groups.values()) == 300
     for label, group in groups.items():
-        alone = fitted.evaluate("pi", logs[logs.group == label])
+        alone = fitted.evaluate("pi", logs[key == label])
         assert_allclose(group.value, alone.value, rtol=1e-10)
         assert_allclose(group.standard_error, alone.standard_error, rtol=1e-7)
         assert_allclose(group.round_values, alone.round_values, rtol=1e-9)
         limits = (one.confidence_interval() for one in (group, alone))
         assert_allclose(*limits, rtol=1e-7)
         assert group.estimator == f"{result.estimator} of {label!r}"
-
-
-@pytest.mark.parametrize(
-    "key",
-    [D8.action, D8.action.tolist(), "action", np.array(list("abcaccab"))],
-    ids=["array", "list", "field", "text"],
-)
-def test_keys_of_groups(key):
-    groups = IPS().fit(D8_LOGS).evaluate(D8.pi).by(key)
-    assert [group.n_rounds for group in groups.values()] == [3, 2, 3]
-    values = [group.value for group in groups.values()]
-    assert_allclose(values, [3.2 / 3, 1 / 6, 4.1666667 / 3], rtol=1e-7)
 
 
 def test_halves_single_rounds_and_differences():

@@ -95,11 +95,8 @@ def test_policies_that_are_equal_where_they_are_known_do_not_differ(name):
     assert f"the first ({600 - n_common} rounds)" in told[0]
 
 
-WORLDS = {
-    "plain": {},
-    "groups": {"group": RNG.randint(150, size=N)},
-    "weights": {"sample_weight": RNG.choice([0, 1, 2.5], N)},
-}
+WORLDS = {"plain": {}, "groups": {"group": RNG.randint(150, size=N)}}
+WORLDS["weights"] = {"sample_weight": RNG.choice([0, 1, 2.5], N)}
 WORLDS["both"] = WORLDS["groups"] | WORLDS["weights"]
 
 
@@ -243,15 +240,12 @@ def test_values_of_other_evaluators_are_cut_to_the_common_rounds():
     clicks = np.stack([REWARD > 0.5, RNG.random_sample(N) < 0.3], axis=1)
     logs, common = logs_of(None, slot_reward=clicks.astype(float)), X != 0
     one = value_of(PseudoInverse(), logs, UNSHOWN)
-    for evaluator in (
-        ExplorationScavenging(),
-        PositionScavenging(attention=[1.0, 0.5]),
-        SlateDirectMethod(reward_model=0.5),
-    ):
-        other, cut = (
-            value_of(evaluator, logs, FIRST, sample_weight=omega)
-            for omega in (None, common.astype(float))
-        )
+    weights = {"sample_weight": common.astype(float)}
+    by_position = PositionScavenging(attention=[1.0, 0.5])
+    model = SlateDirectMethod(reward_model=0.5)
+    for evaluator in (ExplorationScavenging(), by_position, model):
+        other = value_of(evaluator, logs, FIRST)
+        cut = value_of(evaluator, logs, FIRST, **weights)
         pair, told = subtracted(one, other)
         assert_allclose(pair.value, one.value - cut.value, rtol=1e-12)
         change = one.round_values - cut.round_values - pair.value

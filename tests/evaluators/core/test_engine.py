@@ -7,6 +7,7 @@ import tracemalloc
 import warnings
 import weakref
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -235,11 +236,8 @@ def many_logs(n=N, **fields):
 
 
 def numbers(table):
-    return [
-        number
-        for v in table.values()
-        for number in (*v.round_values, v.value, v.standard_error, *interval_of(v))
-    ]
+    some = ((*v.round_values, v.value, v.standard_error) for v in table.values())
+    return [*chain(*some), *chain(*map(interval_of, table.values()))]
 
 
 @pytest.mark.few_cases(1)

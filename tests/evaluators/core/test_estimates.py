@@ -65,27 +65,25 @@ def weighted_and_weights(w, r, q, v):
     return w * r, w
 
 
+def corrected(w, r, q, v):
+    return (v + w * (r - q),)
+
+
+def model_and_ratio(w, r, q, v):
+    return v, w * (r - q), w
+
+
 KNOWN = {"pooling": "weighted", "divergences": [1.0, 0.4, 2.0]}
 SHARES = 1.0, 2.5, 0.5
-
-
+RATIO = MultiLoggerIPS(**KNOWN, self_normalized=True)
 FORMULAS = {
     "IPS": Formula(IPS(), weighted, mean),
     "SNIPS": Formula(SNIPS(), weighted_and_weights, ratio),
-    "DR": Formula(
-        DoublyRobust(reward_model="q"), lambda w, r, q, v: (v + w * (r - q),), mean
-    ),
-    "SNDR": Formula(
-        SNDR(reward_model="q"), lambda w, r, q, v: (v, w * (r - q), w), mean_plus_ratio
-    ),
+    "DR": Formula(DoublyRobust(reward_model="q"), corrected, mean),
+    "SNDR": Formula(SNDR(reward_model="q"), model_and_ratio, mean_plus_ratio),
     "naive": Formula(MultiLoggerIPS(), weighted, mean, (1, 1, 1)),
     "weighted": Formula(MultiLoggerIPS(**KNOWN), weighted, mean, SHARES),
-    "weighted ratio": Formula(
-        MultiLoggerIPS(**KNOWN, self_normalized=True),
-        weighted_and_weights,
-        ratio,
-        SHARES,
-    ),
+    "weighted ratio": Formula(RATIO, weighted_and_weights, ratio, SHARES),
 }
 
 
@@ -156,12 +154,12 @@ def by_loops(terms, combine, logs, weights=None, group=True):
 def linked(rounds, stratum, unit):
     """Split rounds into samples: those that share a mean or a group belong to one."""
     samples = []
+
+    def near_to(i, j):
+        return stratum[j] == stratum[i] or unit[j] == unit[i]
+
     for i in rounds:
-        near = [
-            one
-            for one in samples
-            if any(stratum[j] == stratum[i] or unit[j] == unit[i] for j in one)
-        ]
+        near = [one for one in samples if any(near_to(i, j) for j in one)]
         samples = [one for one in samples if one not in near]
         samples.append([i, *(j for one in near for j in one)])
     return samples
@@ -203,6 +201,10 @@ def test_against_loops(name, weighted, groups, global_random_seed):
         assert_allclose(found.value, value, rtol=1e-12)
         assert_allclose(found.standard_error, error, rtol=1e-11)
         assert_allclose(found.degrees_of_freedom, freedom)
+        if loggers:
+            counted = logs.sample_weight > 0 if weighted else None
+            rounds = dict(enumerate(np.bincount(logs.logger, counted)))
+            assert found.diagnostics["logger_rounds"] == rounds
         if groups:
             alone = by_loops(terms, formula.combine, *about, group=False)[1]
             effect = found.diagnostics["design_effect"]
@@ -245,10 +247,8 @@ def test_rounds_that_are_copied_within_groups():
     """Every round m times over, in a group: the error of the rounds alone."""
     logs, copies = drawn_logs(np.random.RandomState(0)), np.repeat(np.arange(60), 5)
     own = logs.replace(group=np.random.RandomState(1).permutation(60))
-    plain, alone, found = (
-        SNIPS().fit(one).evaluate("pi")
-        for one in (logs, own, logs[copies].replace(group=copies))
-    )
+    sources = logs, own, logs[copies].replace(group=copies)
+    plain, alone, found = (SNIPS().fit(one).evaluate("pi") for one in sources)
     for one in (alone, found):
         assert_allclose(one.value, plain.value, rtol=1e-12)
         assert_allclose(one.standard_error, plain.standard_error, rtol=1e-12)
@@ -449,8 +449,6 @@ def test_model_values_that_cancel_are_no_weight_that_drowns_others():
 
 
 # -- rewards far from zero, or all alike ----------------------------------------------
-
-
 @pytest.mark.parametrize("offset", [0.0, 1e5])
 def test_two_tiny_propensities(offset):
     """Two such rounds have all of the weight; what the others tell is not lost."""

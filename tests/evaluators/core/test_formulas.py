@@ -72,13 +72,10 @@ def test_weights_that_are_too_large_are_found():
     assert evidence_above(sums_of(bounded(w, 1000, w.max()))) > 100
 
 
-def test_the_mixture_is_close_to_the_best_lambda():
+def test_the_mixture_is_near_the_best_and_a_bound_copies_nothing():
     total, square = 60.0, 200.0
     best = max(lam * total + (np.log1p(-lam) + lam) * square for lam in LAMBDAS)
     assert best - log(len(LAMBDAS)) <= log_evidence(total, square) <= best
-
-
-def test_a_bound_copies_nothing_where_nothing_is_larger():
     w = np.array([0.5, 2.0, 9.0])
     assert bounded(w, 100, 9.0) is w
     assert_allclose(bounded(w, 25, 9.0), [0.5, 2.0, 5.0])
@@ -92,9 +89,8 @@ def test_units_are_groups():
     grouped = sums_of(w, cluster=cluster, clusters=np.arange(3))
     assert_allclose(deviations(grouped), [2.0, 0 + 0 + 4, 3.0])
     # a log whose rounds are all repeated in groups of their own tells as much
-    twice = sums_of(
-        np.repeat(w, 2), cluster=np.repeat(np.arange(6), 2), clusters=np.arange(6)
-    )
+    cluster = np.repeat(np.arange(6), 2)
+    twice = sums_of(np.repeat(w, 2), cluster=cluster, clusters=np.arange(6))
     assert evidence_above(twice) == pytest.approx(evidence_above(sums_of(w)))
 
 
@@ -117,12 +113,9 @@ def test_weights_that_may_be_negative_need_a_bound():
     assert one == pytest.approx(log_evidence(200 * 0.5 / 2, 100 * (4 + 9) / 4))
 
 
-def test_the_chance_of_weights_that_are_all_alike():
+def test_chances_of_equal_weights_and_of_uniform_counts():
     assert surprise(2.0, 10) == pytest.approx(10 * log(2))
     assert surprise(0.0, 10) == 0.0
-
-
-def test_chances_of_uniform_counts_by_hand():
     # two degrees of freedom: exp(-10 / 2); one: a normal value beyond 2
     assert chance_if_uniform([10, 20, 30]) == pytest.approx(np.exp(-5), rel=1e-12)
     assert chance_if_uniform([60, 40]) == pytest.approx(0.0455002638963584, rel=1e-9)

@@ -121,10 +121,8 @@ def test_means_of_bounded_terms(turned):
         assert found == pytest.approx(np.clip(expected, *logs.reward_range))
         assert found.max_weight == pytest.approx(most)
     if turned:  # betting mirrors its own limits
-        found, other = (
-            value_of(IPS(), one).confidence_interval(method="betting")
-            for one in (logs, make_logs())
-        )
+        pair = (value_of(IPS(), one) for one in (logs, make_logs()))
+        found, other = (one.confidence_interval(method="betting") for one in pair)
         assert found == pytest.approx((-other.high, -other.low))
 
 
@@ -205,12 +203,9 @@ def test_propensities_that_are_not_the_loggers_refuse(method):
     # clipped at 0.4 the interval would be (0.09, 0.49) for a value near 0.5
     logs, target = make_logs(), tiled(0.1, 0.3, 0.6)
     bound = {} if method == "log_smoothing" else {"max_weight": 1e4}
-    clipper = PropensityClipper(low=0.4)
-    estimated = PropensityEstimator(DummyClassifier()).fit_transform(logs)
-    for changed, found in (
-        (clipper.fit_transform(logs), "they are clipped"),
-        (estimated, "estimated"),
-    ):
+    clipper, estimator = PropensityClipper(0.4), PropensityEstimator(DummyClassifier())
+    for step, found in ((clipper, "they are clipped"), (estimator, "estimated")):
+        changed = step.fit_transform(logs)
         refuses(value_of(IPS(), changed, target), method, found, **bound)
         logged_value(changed).confidence_interval(method=method)  # needs none
     # without the table: those of the actions together are above 1, and bound nothing
@@ -255,9 +250,8 @@ def test_shares_have_an_exact_interval():
     rewarded, n_matched = int(logs.reward[matched].sum()), int(matched.sum())
     ips = value_of(IPS(), logs)
     assert ips.value == pytest.approx(3 * rewarded / N)
-    assert exact(ips) == pytest.approx(
-        3 * np.array(clopper_pearson_interval(rewarded, N))
-    )
+    share = np.array(clopper_pearson_interval(rewarded, N))
+    assert exact(ips) == pytest.approx(3 * share)
     found = exact(value_of(SNIPS(), logs))
     assert found == pytest.approx(clopper_pearson_interval(rewarded, n_matched))
     assert found.method == "clopper_pearson"
@@ -350,13 +344,9 @@ def test_bounds_are_ends_of_the_interval_with_the_same_tails(method):
 
 @pytest.mark.parametrize("bound", ["lower_bound", "upper_bound"])
 def test_a_one_sided_level_is_above_a_half(bound):
-    ask, above = (
-        getattr(make_value(), bound),
-        r"must lie in \(0\.5, 1\), got 0\.\d+: at",
-    )
+    ask, above = getattr(make_value(), bound), r"lie in \(0\.5, 1\), got 0\.\d+: at"
     for level in (0.5, 0.05, 0, 1, 95, "95%"):
-        known = level in (0.5, 0.05)
-        match = above if known else r"level must lie in \(0, 1\), got"
+        match = above if level in (0.5, 0.05) else r"level must lie in \(0, 1\), got"
         with pytest.raises(ValueError, match=match):
             ask(level)
 
@@ -439,7 +429,7 @@ def test_the_jackknife_leaves_out_one_group_at_a_time(evaluator):
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_of_a_difference_both_leave_out_the_same_group():
+def test_differences_leave_out_the_same_group_and_all_need_groups():
     def gain(logs):
         fitted = SNIPS().fit(logs)
         return fitted.score("pi") - fitted.score("other")
@@ -447,13 +437,7 @@ def test_of_a_difference_both_leave_out_the_same_group():
     fitted = SNIPS().fit(GROUPED)
     found = fitted.evaluate("pi") - fitted.evaluate("other")
     assert_allclose(jackknife_error(found), error_by_leaving_out(gain), rtol=1e-11)
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_the_jackknife_needs_groups():
-    none, one = (
-        value_of(IPS(), GROUPED.replace(group=group), "pi")
-        for group in (None, np.zeros(120))
-    )
+    logs = (GROUPED.replace(group=group) for group in (None, np.zeros(120)))
+    none, one = (value_of(IPS(), some, "pi") for some in logs)
     refuses(none, "jackknife", "these rounds have none")
     assert np.isnan(one.confidence_interval(method="jackknife")).all()

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which interval answers, what it says, and whether it covers."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -37,6 +35,7 @@ from skope_ope.exceptions import (
 from skope_ope.intervals import betting_interval
 from tests.evaluators.core._asked import (
     bare_logs,
+    by_pickle,
     interval_of,
     logged_value,
     quietly,
@@ -297,10 +296,8 @@ def test_groups_are_clustered():
     logs, target = clicks(400, 3, 0.1)
     user = np.repeat(np.arange(80), 5)
     reward = (np.random.default_rng(6).random(80) < 0.03)[user].astype(float)
-    value, plain = (
-        value_of(IPS(), logs.replace(reward=reward, group=group), target)
-        for group in (user, None)
-    )
+    both = (logs.replace(reward=reward, group=group) for group in (user, None))
+    value, plain = (value_of(IPS(), one, target) for one in both)
     wide, narrow = interval_of(value), interval_of(plain)
     assert wide.method == "gamma" and wide.low >= 0
     assert wide.width > 1.2 * narrow.width
@@ -391,10 +388,7 @@ def test_what_was_never_logged_may_bring_anything(evaluator):
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        *(
-            ({"level": x}, r"level must lie in \(0, 1\), got")
-            for x in ("a", 0, 1, 95, -0.1, np.nan)
-        ),
+        *(({"level": x}, "level must lie in") for x in ("a", 0, 1, 95, -0.1, np.nan)),
         ({"max_weight": "3"}, "max_weight must be a positive number"),
         ({"method": ["auto"]}, "method must be one of"),
         ({"method": "x"}, r"must be one of 'auto', 'gamma', .* got 'x'"),
@@ -404,10 +398,6 @@ def test_arguments_of_another_kind(given, match):
     value = value_of(IPS(), *clicks(50, 2, 0.2))
     with pytest.raises(ValueError, match=match):
         value.confidence_interval(**given)
-
-
-def by_pickle(value):
-    return pickle.loads(pickle.dumps(value))
 
 
 def test_results_keep_their_interval_when_pickled():

@@ -230,10 +230,8 @@ def test_values_of_the_common_rounds():
 
 def test_what_a_policy_that_learns_or_a_model_leaves_open():
     logs = LOGS.replace(propensity=np.full(N, 1 / LOGS.n_actions), logging_proba=None)
-    new, base = (
-        value_of(RejectionSampling(random_state=0), logs, policy)
-        for policy in (EpsilonGreedy(), UniformPolicy())
-    )
+    walk = RejectionSampling(random_state=0)
+    new, base = (value_of(walk, logs, p) for p in (EpsilonGreedy(), UniformPolicy()))
     with pytest.warns(SingleTrajectoryWarning, match="no standard error"):
         lift = new.lift(base)
     assert np.isfinite(lift.value) and np.isnan(lift.standard_error)

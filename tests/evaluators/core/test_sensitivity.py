@@ -105,9 +105,8 @@ def test_intervals_grow_with_gamma_from_that_of_the_value():
     fields = {"actions": [0, 1, 2], "logging_proba": mu}
     logs = bare_logs(action, (rng.random(60) < 0.4) * 1.0, mu[0][action], **fields)
     for target in ([0.5, 0.5, 0.0], [0.4, 0.3, 0.3]):
-        found = value_of(logs, np.tile(target, (60, 1))).sensitivity(
-            [1, 1 + 1e-9, 1.5, 4]
-        )
+        value = value_of(logs, np.tile(target, (60, 1)))
+        found = value.sensitivity([1, 1 + 1e-9, 1.5, 4])
         for limits, sign in ((found.interval_low, -1), (found.interval_high, 1)):
             assert_allclose(limits[1], limits[0], atol=1e-6)
             assert (sign * np.diff(limits) >= -1e-6).all()

@@ -204,10 +204,8 @@ def test_one_group_of_all_the_weight():
     rng, group = np.random.default_rng(0), np.arange(60) // 10
     action = np.where(group == 3, rng.integers(0, 2, 60), 0)
     logs = bare_logs(action, rng.random(60), 0.5, actions=[0, 1], group=group)
-    value, alone = (
-        value_of(SNIPS(), one, ConstantPolicy(1))
-        for one in (logs, logs.replace(group=None))
-    )
+    pair = logs, logs.replace(group=None)
+    value, alone = (value_of(SNIPS(), one, ConstantPolicy(1)) for one in pair)
     assert np.isnan(value.standard_error)
     assert any("one group has all the weight" in str(w) for w in value.warnings)
     assert alone.standard_error > 0

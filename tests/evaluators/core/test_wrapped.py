@@ -53,15 +53,11 @@ from skope_ope.displays import (
     SupportDisplay,
     WeightsDisplay,
 )
-from skope_ope.exceptions import OPEWarning
 
-pytestmark = pytest.mark.filterwarnings(
-    f"ignore::{OPEWarning.__module__}.{OPEWarning.__name__}"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
-ALL, TARGET, _ = make_bandit_logs(
-    600, reward="binary", random_state=0, return_truth=True
-)
+DRAWN = {"reward": "binary", "random_state": 0}
+ALL, TARGET, _ = make_bandit_logs(600, return_truth=True, **DRAWN)
 TRAIN, TEST = train_test_split(ALL, random_state=0)
 UNIFORM = UniformPolicy()
 SCORING = EvaluatorScorer(UNIFORM)
@@ -74,11 +70,11 @@ def clipped(evaluator):
 
 
 TWO = {"scoring": SCORING, "cv": 2}
-DRAWN = {"random_state": 0, **TWO}
+BY_CHANCE = {"random_state": 0, **TWO}
 SEARCHES = [
     GridSearchCV(DoublyRobust(), GRID, **TWO),
-    RandomizedSearchCV(DoublyRobust(), GRID, n_iter=2, **DRAWN),
-    HalvingGridSearchCV(DoublyRobust(), GRID, min_resources=100, **DRAWN),
+    RandomizedSearchCV(DoublyRobust(), GRID, n_iter=2, **BY_CHANCE),
+    HalvingGridSearchCV(DoublyRobust(), GRID, min_resources=100, **BY_CHANCE),
     OPESearchCV(DoublyRobust(), GRID, scoring=SCORING, random_state=0, n_splits=2),
     SlopeSearch(DoublyRobust(), GRID, scoring=SCORING),
 ]
@@ -119,8 +115,6 @@ def is_refused(call, error, match):
 
 
 # -- as evaluators --------------------------------------------------------------------
-
-
 POLICIES = {"new": TARGET, "uniform": UNIFORM}
 
 
@@ -215,10 +209,8 @@ def test_names_of_pipelines_and_what_is_recommended():
         [(name, value)] = evaluate(TARGET, TEST, evaluators=[Pipeline(steps)]).items()
         assert (name, value.row_id) == ("IPS", TEST.row_id)
     # logs without propensities are evaluated after an estimator
-    logs, pipe = (
-        TEST.replace(propensity=None),
-        make_pipeline(PropensityEstimator(), IPS()),
-    )
+    logs = TEST.replace(propensity=None)
+    pipe = make_pipeline(PropensityEstimator(), IPS())
     table = evaluate(TARGET, logs, evaluators=[pipe])
     [(name, value)] = table.items()
     assert name == "IPS after PropensityEstimator" and name in repr(table)
@@ -254,21 +246,13 @@ def test_what_is_not_fitted_evaluates_nothing():
 def test_what_has_no_evaluator_inside():
     policy = GridSearchCV(ClassifierPolicy(), {}, scoring=PolicyScorer(IPS()), cv=2)
     array = clipped(DoublyRobust(reward_model=np.zeros((5, 2))))
+    ridge, fitted = make_pipeline(StandardScaler(), Ridge()), policy.fit(TRAIN)
     for call, match in (
-        (partial(PolicyScorer, policy), "expects an evaluator .* got ClassifierPolicy"),
-        (
-            partial(EvaluatorScorer, TARGET, validator=policy),
-            "must be an evaluator .* ClassifierPolicy",
-        ),
-        (
-            partial(PolicyScorer, make_pipeline(StandardScaler(), Ridge())),
-            "expects an evaluator .* got Ridge",
-        ),
-        (partial(PolicyScorer, array), "whose reward_model is an array"),
-        (
-            partial(evaluate, TARGET, TEST, evaluators=[policy.fit(TRAIN)]),
-            "names or evaluators, got ClassifierPolicy",
-        ),
+        (lambda: PolicyScorer(policy), "expects an evaluator .* got ClassifierPolicy"),
+        (lambda: EvaluatorScorer(TARGET, policy), "an evaluator .* ClassifierPolicy"),
+        (lambda: PolicyScorer(ridge), "expects an evaluator .* got Ridge"),
+        (lambda: PolicyScorer(array), "whose reward_model is an array"),
+        (lambda: evaluate(TARGET, TEST, evaluators=[fitted]), "names or .* Classifier"),
     ):
         is_refused(call, TypeError, match)
 
@@ -291,8 +275,6 @@ def test_lazy_logs(tmp_path):
 
 
 # -- displays -------------------------------------------------------------------------
-
-
 @pytest.mark.few_cases(4)
 @pytest.mark.parametrize("logs", [None, TEST], ids=["logs of fit", "others"])
 def test_displays(fitted, logs):
@@ -325,7 +307,6 @@ def test_displays_of_special_evaluators():
 
 
 # -- as policies ----------------------------------------------------------------------
-
 ACTOR = ClassifierPolicy(LogisticRegression(), epsilon=0.1)
 ASKED = ACTOR, {"epsilon": [0.1, 0.5]}
 BY_IPS = {"scoring": PolicyScorer(IPS()), "cv": 2}

@@ -147,9 +147,8 @@ def test_sums_of_frames_and_of_memory_add_up(loggers):
     data, which = columns(seed=2), {"groups": True, "loggers": loggers}
     evaluators = {"naive": LOGGERS["naive"]} if loggers else ONE_LOGGER
     stated = {"actions": np.array(["x", "y", "z"]), "reward_range": (0, 1)}
-    days = [
-        {k: v[rows] for k, v in data.items()} for rows in np.split(range(400), [150])
-    ]
+    parts = np.split(range(400), [150])
+    days = [{k: v[rows] for k, v in data.items()} for rows in parts]
     some = lazy_of(polars_frame, days[0], stated, **which)
     logs = in_memory(days[1], roles(**which), **stated)
     one, other = (summarize(POLICIES, x, evaluators=evaluators) for x in (some, logs))
@@ -219,22 +218,6 @@ def test_terms_that_are_all_equal_have_no_error(frame_of):
     assert (logged.value, logged.standard_error) == (0.1, 0.0)
 
 
-@pytest.mark.few_cases(1)
-@backends
-def test_sums_by_the_labels_of_a_column(frame_of):
-    data = columns()
-    evaluators = {"SNIPS": SNIPS(), "DR": DoublyRobust(reward_model="q")}
-    lazy = lazy_of(frame_of, data, groups=True)
-    found = summarize(POLICIES, lazy, evaluators=evaluators, by="day").values()
-    expected = evaluated(POLICIES, evaluators, in_memory(data, roles(groups=True)))
-    for key, value in found.items():
-        mine, theirs = value.by("day"), expected[key].by("day")
-        assert list(mine) == list(theirs) == [0, 1, 2]
-        for day, one in mine.items():
-            assert_allclose(one.value, theirs[day].value, rtol=1e-12)
-            assert_allclose(one.standard_error, theirs[day].standard_error, rtol=1e-11)
-
-
 def test_sums_by_a_name_of_several_columns_are_refused():
     lazy = found_lazy(columns(30))
     with pytest.raises(ValueError, match="by='q' names 3 columns"):
@@ -295,6 +278,10 @@ def test_evaluate_asks_for_first_rows_counts_and_sums(frame_of, log, groups, que
     assert len(queries) == 3 + groups  # and the sums by group
 
 
+def numbers_of(value):
+    return value.value, value.standard_error, *value.confidence_interval()
+
+
 @pytest.mark.few_cases(1)
 @backends
 @pytest.mark.parametrize("first", [0.0, 1e6])
@@ -305,11 +292,7 @@ def test_rewards_that_do_not_lie_where_the_first_ones_do(frame_of, first):
     sources = lazy_of(frame_of, data), in_memory(data, roles())
     mine, theirs = (evaluated(POLICIES, evaluators, one) for one in sources)
     for key, value in theirs.items():
-        pairs = (
-            (one.value, one.standard_error, *one.confidence_interval())
-            for one in (mine[key], value)
-        )
-        assert_allclose(*pairs, rtol=1e-9)
+        assert_allclose(*map(numbers_of, (mine[key], value)), rtol=1e-9)
 
 
 BAD = {

@@ -232,11 +232,8 @@ def test_where_all_loggers_are_certain_the_rest_is_unsupported(known, pooling):
     """A third of the rounds, in which nobody takes what the policy wants with .6."""
     logs, pi = certain_logs(known, [0, 1])
     evaluator, weight = MultiLoggerIPS(pooling=pooling), 1.0 + logs.context[:, 0]
-    for one, mass, given in (
-        (IPS(), 0.2, {}),
-        (evaluator, 0.2, {}),
-        (evaluator, 0.3, {"sample_weight": weight}),
-    ):
+    heavier = evaluator, 0.3, {"sample_weight": weight}
+    for one, mass, given in ((IPS(), 0.2, {}), (evaluator, 0.2, {}), heavier):
         result, warned = told(SupportWarning, one, logs, pi, **given)
         assert f"{mass:.2%}" in str(warned[0])
         assert_allclose(result.diagnostics["unsupported_mass"], mass)
@@ -266,9 +263,8 @@ def far_apart(tail=0.0):
     ones = rng.random_sample(4000) < np.where(logger == "new", 0.5, old)
     proba = np.column_stack([np.full(4000, 0.5), np.where(ones, old, 1 - old)])
     reward = (rng.random_sample(4000) < 0.3 + 0.2 * ones).astype(float)
-    logs = BanditLogs(
-        x[:, None], ones.astype(int), reward, logger=logger, logger_proba=proba
-    )
+    rows, known = (x[:, None], ones.astype(int), reward), {"logger_proba": proba}
+    logs = BanditLogs(*rows, logger=logger, **known)
     return logs, np.tile([0.4, 0.6], (4000, 1))
 
 

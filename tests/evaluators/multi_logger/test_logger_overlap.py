@@ -27,9 +27,8 @@ def test_the_matrix_against_loops():
         assert_allclose(record["share"], own.mean())
         assert_allclose(record["mean_reward"], logs.reward[own].mean())
         assert_allclose(record["min_propensity"], logs.propensity[own].min())
-        assert_allclose(
-            record["policy_effective_share"], w.sum() ** 2 / (w * w).sum() / len(w)
-        )
+        share = w.sum() ** 2 / (w * w).sum() / len(w)
+        assert_allclose(record["policy_effective_share"], share)
         assert_allclose(record["policy_max_weight"], w.max())
         assert record["policy_unsupported"] == 0
     assert_allclose(np.diag(found.effective_share), 1)

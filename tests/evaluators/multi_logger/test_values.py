@@ -323,9 +323,8 @@ def test_weighted_far_from_zero_has_an_error(divergences, cross_fit):
             assert_allclose(s2, own, rtol=1e-9)
         value = (lam[code] * w * logs.reward).sum() / (lam[code] * w).sum()
         line = w * (logs.reward - value) / (lam[code] * w).sum()
-        variance = sum(
-            lam[k] ** 2 * sizes[k] * line[code == k].var(ddof=1) for k in range(3)
-        )
+        spread = [line[code == k].var(ddof=1) for k in range(3)]
+        variance = lam**2 * sizes @ spread
         assert_allclose(result.value - 1e6, value, rtol=1e-8)
         assert_allclose(result.standard_error, np.sqrt(variance), rtol=1e-8)
         assert_allclose(shares, lam * sizes, rtol=1e-9)
@@ -461,7 +460,5 @@ def test_weights_as_they_enter():
         assert_allclose(found["large_weight_mass"], (w * (w > 20)).mean())
         assert_allclose(found["altered_rows"], 0)
         own = [naive[logs.logger == k] for k in range(3)]
-        assert_allclose(
-            list(found["logger_effective_sample_size"].values()),
-            [v.sum() ** 2 / (v * v).sum() for v in own],
-        )
+        sizes = list(found["logger_effective_sample_size"].values())
+        assert_allclose(sizes, [v.sum() ** 2 / (v * v).sum() for v in own])

@@ -93,9 +93,7 @@ def test_missing_arms_add_nothing_under_independent_logging():
 
 
 @pytest.mark.few_cases(1)
-@pytest.mark.parametrize(
-    ("n_rounds", "expected"), [(3, 0.2659125), (5, 0.2280983671875)]
-)
+@pytest.mark.parametrize("n_rounds, expected", [(3, 0.2659125), (5, 0.2280983671875)])
 def test_a_logger_that_looks_at_the_past_biases_downwards(n_rounds, expected):
     """Consistent, not unbiased: the policy is worth .9 * .25 + .1 * .75."""
     table = np.array([[0.3, 0.9], [0.6, 0.2]])  # by context and arm

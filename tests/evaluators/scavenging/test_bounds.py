@@ -93,10 +93,8 @@ def while_alike(counts, seen):
 @pytest.mark.parametrize(
     ("n_arms", "n_rounds", "delta", "logger"),
     [
-        (1, 3, 0.2, in_turn),
-        (1, 12, 0.14, in_turn),
-        (2, 10, 0.0019, in_turn),
-        (2, 10, 0.0019, while_alike),
+        *((1, n, delta, in_turn) for n, delta in ((3, 0.2), (12, 0.14))),
+        *((2, 10, 0.0019, logger) for logger in (in_turn, while_alike)),
     ],
 )
 def test_the_constant_of_the_bound(n_arms, n_rounds, delta, logger):
@@ -207,9 +205,8 @@ def test_values_without_a_bound():
     with pytest.raises(ValueError, match="do not cover sample weights"):
         weighted.deviation_bound(0.05)
     with pytest.warns(SupportWarning):
-        value = evaluate(
-            s6(actions=[0, 1, 2]), np.full((6, 3), 1 / 3), on_missing="nan"
-        )
+        thirds = np.full((6, 3), 1 / 3)
+        value = evaluate(s6(actions=[0, 1, 2]), thirds, on_missing="nan")
     with pytest.raises(ValueError, match="the value is NaN"):
         value.deviation_bound(0.05)
     rng, action = np.random.RandomState(0), np.arange(200) % 2

@@ -185,9 +185,8 @@ def rotation(n=400, seed=0):
     plays = np.stack([x, (x + 1) % 4, np.zeros(n, int)], axis=1)  # by logger
     action = plays[np.arange(n), logger]
     reward = (rng.random_sample(n) < 0.2 + 0.15 * ((action - x) % 4)).astype(float)
-    logs = BanditLogs(
-        np.eye(4)[x], action, reward, logger=np.array(list("abc"))[logger]
-    )
+    named = np.array(list("abc"))[logger]
+    logs = BanditLogs(np.eye(4)[x], action, reward, logger=named)
     return with_loggers(logs, (plays == action[:, None]).astype(float)), x, plays
 
 

@@ -275,11 +275,8 @@ def test_min_variance_against_a_grid():
     grid = np.linspace(0, 1, 101)
     every = [np.array([a, b, 1 - a - b]) for a, b in product(grid, grid) if a + b <= 1]
     best = min(every, key=variance)
-    weights = {
-        "min_variance": 1 / noise,
-        "uniform": np.ones(3),
-        "equal_variance": shown.prod(axis=1) / shown.sum(axis=1),
-    }
+    weights = {"min_variance": 1 / noise, "uniform": np.ones(3)}
+    weights["equal_variance"] = shown.prod(axis=1) / shown.sum(axis=1)
     for method, alpha in weights.items():
         ratio = (alpha @ rates)[1] / (alpha @ rates)[0]
         assert_allclose(coefficients(shown, clicks, method), (1, ratio))

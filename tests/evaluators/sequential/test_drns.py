@@ -213,9 +213,7 @@ def test_parts_and_trajectories_of_a_learner():
     first = quiet(fitted, EpsilonGreedy(0.1))
     assert first.degrees_of_freedom == 2
     # values by day exist; for a learner they have no standard error
-    with pytest.warns(
-        SingleTrajectoryWarning, match="groups of rounds have no"
-    ) as told:
+    with pytest.warns(SingleTrajectoryWarning, match="of rounds have no") as told:
         days = first.by(np.arange(3000) // 1000)
     assert told[0].filename == __file__
     assert [type(w) for w in days[0].warnings] == [SingleTrajectoryWarning]
@@ -330,10 +328,8 @@ def test_bias_mass_of_a_fixed_ratio():
     logs = BanditLogs(np.zeros((8, 1)), [0] * 8, np.ones(8), p, actions=[0, 1])
     pi, held_back = np.column_stack([w * p, 1 - w * p]), np.array([2, 1, *[0.0] * 6])
     in_groups = np.sqrt(3**2 / 8 - 0.375**2)
-    for group, error in (
-        (None, held_back.std()),
-        ([0, 1, 0, 1, 2, 2, 0, 3], in_groups),
-    ):
+    groups = [0, 1, 0, 1, 2, 2, 0, 3]
+    for group, error in ((None, held_back.std()), (groups, in_groups)):
         evaluator = DRns(q=1, cmax=0.5, reward_model=0.0)
         result = quiet(evaluator.fit(logs.replace(group=group)), pi)
         assert (result.acceptance_ratios == 0.5).all()
@@ -350,10 +346,7 @@ def test_bad_parameters():
         ({"q": -0.1}, r"'q' parameter"),
         ({"cmax": 0}, r"'cmax' parameter .* \(0.0, inf\)"),
         ({"acceptance": "always"}, r"'acceptance' parameter .*worst_case"),
-        *(
-            ({name: 0}, f"'{name}' parameter")
-            for name in ("horizon", "n_splits", "c_init")
-        ),
+        *(({x: 0}, f"'{x}' parameter") for x in ("horizon", "n_splits", "c_init")),
         ({"excess": "drop"}, r"'excess' parameter .*weight"),
         ({"normalize": "mean"}, r"'normalize' parameter .*pooled"),
         ({"c_init": 0.5, "cmax": 0.4}, r"c_init=0.5 is above cmax=0.4"),
@@ -369,10 +362,7 @@ def test_logs_it_cannot_use():
     fitted = DRns(random_state=0).fit(logs)
     for ask, match in [
         (lambda: DRns().fit(logs.replace(sample_weight=weight)), "no sample_weight"),
-        (
-            lambda: fitted.evaluate(policy, sample_weight=weight),
-            "takes no sample_weigh",
-        ),
+        (lambda: fitted.evaluate(policy, sample_weight=weight), "takes no sample_w"),
         (lambda: fitted.evaluate(np.full(50, 0.5)), "probabilities of all actions"),
     ]:
         with pytest.raises(ValueError, match=match):
@@ -390,9 +380,8 @@ def test_logs_it_cannot_use():
 
 def test_stationary_policy_is_close_to_doubly_robust(global_random_seed):
     """Where every ratio exceeds cmax, c never moves and DR-ns is DR, to rounding."""
-    logs, policy, _ = make_bandit_logs(
-        500, random_state=global_random_seed, return_truth=True
-    )
+    drawn = {"random_state": global_random_seed, "return_truth": True}
+    logs, policy, _ = make_bandit_logs(500, **drawn)
     q_hat = np.random.RandomState(0).random_sample((500, logs.n_actions))
     ours = quiet(DRns(cmax=1e-9, reward_model=q_hat).fit(logs), policy)
     dr = quiet(DoublyRobust(reward_model=q_hat).fit(logs), policy)

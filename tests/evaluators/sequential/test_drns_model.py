@@ -220,12 +220,8 @@ def test_on_real_logs_of_clicks(data_dir):
     """Ten thousand uniform rounds, 34 items, clicks in .46%: the error was .03."""
     logs = read_open_bandit(data_dir / "obd_random_men.csv.gz")
     for item in logs.actions[[1, 2, 10]].tolist():
-        result, former = (
-            quiet(
-                DRns(reward_model=model, random_state=0).fit(logs), ConstantPolicy(item)
-            )
-            for model in (None, 0.5)
-        )
+        some = (DRns(reward_model=one, random_state=0) for one in (None, 0.5))
+        result, former = (quiet(one.fit(logs), ConstantPolicy(item)) for one in some)
         assert result.standard_error < 0.008
         assert abs(result.value - logs.reward[logs.action == item].mean()) < 0.002
         assert former.standard_error > 0.025

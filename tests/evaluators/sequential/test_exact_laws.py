@@ -64,9 +64,8 @@ def assert_same_law(law, n_rounds):
 def test_replayed_histories_have_the_online_law_of_uniform_logs_alone():
     """Theorem 1 of the replay paper, difference 0."""
     uniform = ((0.5, 0.5), (0.5, 0.5))
-    own, other = laws_of_histories(
-        Replay(horizon=3), [uniform, MU], lambda x, a: (), 4, 3
-    )
+    replay, loggers = Replay(horizon=3), [uniform, MU]
+    own, other = laws_of_histories(replay, loggers, lambda x, a: (), 4, 3)
     law, gain, total = own
     assert abs(total - 5 / 16) < 1e-15  # at least 3 of 4 rounds, each with 1 / K
     true_gain = assert_same_law(law, 3)

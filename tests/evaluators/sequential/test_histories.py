@@ -191,9 +191,8 @@ def learner_value(clicks, epsilon, horizon, n=50_000):
         tried = counts > 0
         means = np.divide(sums, counts, out=np.full(sums.shape, np.inf), where=tried)
         explores = rng.random(n) < epsilon
-        action = np.where(
-            explores, rng.integers(0, len(clicks), n), means.argmax(axis=1)
-        )
+        other = rng.integers(0, len(clicks), n)
+        action = np.where(explores, other, means.argmax(axis=1))
         reward = rng.random(n) < clicks[action]
         counts[row, action] += 1
         sums[row, action] += reward
@@ -302,11 +301,8 @@ def test_samples_are_the_policies_of_the_histories(global_random_seed):
     assert abs(np.mean(lengths) - mean) < 4 * error
     # only a single trace has one
     learner, fixed = EpsilonGreedy(), UniformPolicy()
-    for policy, given in (
-        (learner, {"horizon": 10}),
-        (learner, BY_LENGTH),
-        (fixed, {}),
-    ):
+    several = {"horizon": 10}
+    for policy, given in ((learner, several), (learner, BY_LENGTH), (fixed, {})):
         assert not hasattr(traced(policy, **given)[1], "progressive_policy_")
 
 

@@ -7,6 +7,7 @@ import re
 import tracemalloc
 import warnings
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -105,8 +106,6 @@ EVALUATORS = {
     "target": RejectionSampling(cmax="target"),
     "blocks": DRns(reward_model=0.5, normalize=False, excess="weight"),
 }
-
-
 IN_GROUPS = [
     DRns(reward_model="q_hat", horizon=3, n_splits=3),
     DRns(reward_model="q_hat", horizon=4, normalize=True),
@@ -190,17 +189,12 @@ def test_a_model_of_later_rounds_of_a_learner(logs, tmp_path, global_random_seed
 @pytest.mark.thorough
 @pytest.mark.parametrize("how", ["segments", "subsamples"])
 def test_repeated_runs(how, logs, lazy):
-    for evaluator in (
-        RejectionSampling(cmax=0.2),
-        DRns(cv=HashKFold(3), q=0.2),
-        DRns(reward_model="q_hat", horizon=3),
-    ):
+    walks = DRns(cv=HashKFold(3), q=0.2), DRns(reward_model="q_hat", horizon=3)
+    for evaluator in (RejectionSampling(cmax=0.2), *walks):
         for policy in ("pi", LinUCB()):
             about = {"n_runs": 4, "how": how, "random_state": 0}
-            found, expected = (
-                quietly(repeated_runs, evaluator, policy, one, **about)
-                for one in (lazy, logs)
-            )
+            runs = partial(repeated_runs, evaluator, policy, **about)
+            found, expected = quietly(runs, lazy), quietly(runs, logs)
             np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
             np.testing.assert_array_equal(found.n_accepted, expected.n_accepted)
     if how == "segments":
@@ -257,7 +251,7 @@ def test_what_was_learned_from_files(tmp_path):
             np.testing.assert_allclose([mine, again], [other, other], rtol=1e-9)
 
 
-def test_bounds_and_running_values_of_files(tmp_path):
+def test_bounds_running_values_and_far_rewards_of_files(tmp_path):
     logs = uniform_logs(3000)
     lazy = written(logs, tmp_path, (0, 2500, 3000))
     bound = {"n_actions": logs.n_actions, "value_bound": 1.0, "delta": 0.5}
@@ -266,10 +260,6 @@ def test_bounds_and_running_values_of_files(tmp_path):
     values = values_of(Replay(horizon=5, random_state=0), "pi", lazy, logs)
     for one, other in zip(*(v.running_values() for v in values), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
-
-
-def test_rewards_far_from_zero(tmp_path):
-    """Sums of squares would lose the digits that tell such rewards apart."""
     logs = make_bandit_logs(600, random_state=0)
     rounds = logs.context, logs.action, logs.reward + 1e6, logs.propensity
     logs = BanditLogs(*rounds).with_columns(pi=np.full((600, logs.n_actions), 1 / 3))
@@ -290,19 +280,11 @@ def test_warnings_of_single_rounds(logs, tmp_path):
     policy = ClassifierPolicy(LogisticRegression()).fit(logs[:150])
     drns = DRns(reward_model=0.5, random_state=0)
     rejection = RejectionSampling(cmax=0.1, random_state=0)
+    backwards = logs.replace(timestamp=time)
+    tiny = logs.replace(propensity=p, logging_proba=None)
     for evaluator, one, rounds, match in (
-        (
-            drns,
-            "pi",
-            logs.replace(propensity=p, logging_proba=None),
-            "Row 400 .*too large for a float",
-        ),
-        (
-            rejection,
-            "pi",
-            logs.replace(timestamp=time),
-            "timestamp decreases at row 400",
-        ),
+        (drns, "pi", tiny, "Row 400 .*too large for a float"),
+        (rejection, "pi", backwards, "timestamp decreases at row 400"),
         (rejection, policy, logs, "learned from 16.7% of these rounds"),
     ):
         lazy = written(rounds, tmp_path, (0, 400, N))
@@ -329,15 +311,11 @@ def test_what_is_dropped_says_so(tmp_path):
 
 def test_refusals(logs, lazy):
     lately, target = DRns(cv=TimeSeriesSplit()), RejectionSampling(cmax="target")
+    many = DRns(reward_model=0.5, n_splits=901)
     for evaluator, given, error, message in (
         (Replay(), ["pi"], ValueError, r"Replay needs a uniform logger"),
         (RejectionSampling(), [np.full((N, 3), 1 / 3)], TypeError, "is an array"),
-        (
-            DRns(reward_model=0.5, n_splits=901),
-            ["pi"],
-            ValueError,
-            "n_splits=901 parts",
-        ),
+        (many, ["pi"], ValueError, "n_splits=901 parts"),
         (target, [UCB1()], ValueError, "cmax='target' needs the policy's"),
         (lately, ["pi", logs], ValueError, "fitted on lazy logs"),
     ):

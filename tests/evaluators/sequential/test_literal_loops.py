@@ -27,9 +27,8 @@ def world(rng, n_rounds=None):
 
 
 def lists(logs):
-    return [
-        one.tolist() for one in (logs.context[:, 0], logs.action_index, logs.reward)
-    ]
+    columns = logs.context[:, 0], logs.action_index, logs.reward
+    return [one.tolist() for one in columns]
 
 
 def assert_equals_loop(result, expected, n_rounds):
@@ -56,9 +55,8 @@ def setting_of(rng, q, draw):
 
 def drns(target, x, logs, q_hat, u, **setting):
     """The loop of DR-ns."""
-    a, r, p = (
-        one.tolist() for one in (logs.action_index, logs.reward, logs.propensity)
-    )
+    columns = logs.action_index, logs.reward, logs.propensity
+    a, r, p = (one.tolist() for one in columns)
     return loops.drns(target, x, a, r, p, q_hat.tolist(), u.tolist(), **setting)
 
 

@@ -211,9 +211,8 @@ def test_wrong_propensities_warn_as_those_of_ips_do(evaluator, logs):
     wrong = logs.replace(propensity=np.sqrt(logs.propensity))
     static = {str(w) for w in loud(evaluated(IPS(), UniformPolicy(), wrong))}
     assert static
-    assert static <= {
-        str(w) for w in loud(evaluated(evaluator, UniformPolicy(), wrong))
-    }
+    ours = loud(evaluated(evaluator, UniformPolicy(), wrong))
+    assert static <= {str(w) for w in ours}
     assert loud(evaluated(evaluator, EpsilonGreedy(), wrong))
     for policy in (UniformPolicy(), EpsilonGreedy()):  # right ones do not
         right = loud(evaluated(evaluator, policy, logs))
@@ -343,24 +342,16 @@ def test_segments_are_consecutive_and_disjoint():
 
 def test_runs_on_the_same_segments_are_subtracted_in_pairs():
     logs = uniform_logs(3000)
-    first, second = (
-        repeated_runs(Replay(), policy, logs, random_state=0)
-        for policy in (EpsilonGreedy(), UniformPolicy())
-    )
+    first = repeated_runs(Replay(), EpsilonGreedy(), logs, random_state=0)
+    second = repeated_runs(Replay(), UniformPolicy(), logs, random_state=0)
     gap = first - second
     np.testing.assert_array_equal(gap.values, first.values - second.values)
     assert gap.mean == pytest.approx(first.mean - second.mean)
     low, high = gap.confidence_interval()
     assert low < gap.mean < high
-    elsewhere = uniform_logs(3000)
-    for rounds, given in (
-        (logs, {"n_runs": 5}),
-        (logs, {"how": "subsamples"}),
-        (elsewhere, {}),
-    ):
-        other = repeated_runs(
-            Replay(), UniformPolicy(), rounds, **given, random_state=0
-        )
+    policy, elsewhere, how = UniformPolicy(), uniform_logs(3000), {"how": "subsamples"}
+    for rounds, given in ((logs, {"n_runs": 5}), (logs, how), (elsewhere, {})):
+        other = repeated_runs(Replay(), policy, rounds, **given, random_state=0)
         with pytest.raises(ValueError, match="a difference needs pairs of runs"):
             first - other
     with pytest.raises(TypeError):

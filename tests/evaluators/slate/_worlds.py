@@ -66,10 +66,8 @@ def golden_logs(**fields):
 def range_logs(n_candidates=3, rows=(0, 1, 2)):
     """Three slates that tell of one more, and of no candidate beside their two."""
     slates, rows = np.array([[0, 0], [1, 0], [0, 1]]), list(rows)
-    known = {
-        "n_candidates": n_candidates,
-        "logging_policy": EmpiricalSlatePolicy(slates),
-    }
+    known = {"logging_policy": EmpiricalSlatePolicy(slates)}
+    known["n_candidates"] = n_candidates
     return showed(slates[rows], np.array([1.0, 0.2, 0.4])[rows], **known)
 
 

@@ -240,12 +240,8 @@ def test_targets_that_cannot_be(target, message):
 
 def test_empty_slots():
     # candidates are fewer than slots in the first round; the target must agree
-    logs = showed(
-        [[0, -1], [0, 1], [2, 1]],
-        [1.0, 0.5, 0.25],
-        n_candidates=[1, 3, 3],
-        logging_policy=UniformSlatePolicy(2),
-    )
+    known = {"n_candidates": [1, 3, 3], "logging_policy": UniformSlatePolicy(2)}
+    logs = showed([[0, -1], [0, 1], [2, 1]], [1.0, 0.5, 0.25], **known)
     target = np.array([[0, -1], [1, 0], [2, 1]])
     result = quietly(PseudoInverse(), target, logs)
     assert_allclose(result.round_values, [1.0, 0.5 * 1, 0.25 * 5])
@@ -301,12 +297,8 @@ def test_weights_whose_mean_is_not_one(name):
 def test_logs_that_leave_every_slot_empty_now_and_then():
     # W = 2 in all rounds: divided by its own sum, the value would be halved
     slates = np.array([[0, -1], [-1, 1]] * 20)
-    logs = showed(
-        slates,
-        np.where(slates[:, 0] == 0, 0.3, 0.4),
-        n_candidates=2,
-        logging_policy=EmpiricalSlatePolicy([[0, -1], [-1, 1]]),
-    )
+    known = {"logging_policy": EmpiricalSlatePolicy(slates[:2]), "n_candidates": 2}
+    logs = showed(slates, np.where(slates[:, 0] == 0, 0.3, 0.4), **known)
     target = np.tile([0, 1], (40, 1))
     for self_normalized in (False, True):
         evaluator = PseudoInverse(self_normalized=self_normalized).fit(logs)
@@ -361,9 +353,9 @@ def test_theorem_one_is_that_of_the_rounds_that_are_used():
     proba = np.zeros((40, 2, 3))
     proba[:, :, :2] = [0.9, 0.1]
     proba[20:] = [0.98, 0.01, 0.01]
-    logs = showed(
-        np.zeros((40, 2), int), np.ones(40), n_candidates=3, logging_policy=logger
-    ).with_columns(proba=proba)
+    known = {"n_candidates": 3, "logging_policy": logger}
+    logs = showed(np.zeros((40, 2), int), np.ones(40), **known)
+    logs = logs.with_columns(proba=proba)
     target = np.full((40, 2), 2)
     result = quietly(PseudoInverse(), target, logs)
     own = quietly(PseudoInverse(), target[20:], logs[20:])
@@ -371,9 +363,8 @@ def test_theorem_one_is_that_of_the_rounds_that_are_used():
     for name in ("sigma2", "rho"):
         assert result.diagnostics[name] == pytest.approx(own.diagnostics[name])
     assert own.diagnostics["sigma2"] == pytest.approx(199)
-    assert result.deviation_bound(reward_bound=1.0) == pytest.approx(
-        own.deviation_bound(reward_bound=1.0)
-    )
+    bound = own.deviation_bound(reward_bound=1.0)
+    assert result.deviation_bound(reward_bound=1.0) == pytest.approx(bound)
     nothing = quietly(PseudoInverse(), target[:20], logs[:20])
     assert np.isnan(nothing.deviation_bound(reward_bound=1.0))
 

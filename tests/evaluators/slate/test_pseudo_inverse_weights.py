@@ -180,6 +180,10 @@ def test_many_candidates_of_few_types():
 EXACT = PlackettLuceSlatePolicy([4.0, 2.0, 1.0], 2)
 
 
+KINDS = "a seed", "a member of a mixture", "a member of a fitted mixture"
+KINDS += ("an instance of RandomState",)
+
+
 def loggers_by_draws(kind, seed):
     """A logger whose moments are means over draws, and the share that is drawn."""
     drawn = SampledSlatePolicy(EXACT, n_samples=1000, random_state=seed)
@@ -193,14 +197,7 @@ def loggers_by_draws(kind, seed):
 
 
 @pytest.mark.theory
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "a seed",
-        *("a member of a mixture", "a member of a fitted mixture"),
-        "an instance of RandomState",
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_means_over_draws_tell_their_bias(kind):
     """What is told is the bias of these weights, plus the noise of fresh draws."""
     slates = rankings(2, 3)

@@ -80,9 +80,7 @@ def test_sums_and_draws_agree(global_random_seed):
     logs, given = four_logs(), {"random_state": global_random_seed, "n_samples": 40}
     evaluator = SlateDirectMethod(reward_model=LinearRegression(), **given)
     drawn = quietly(evaluator, TARGET, logs).value
-    only_draws = SampledSlatePolicy(
-        lambda one, rng: UniformSlatePolicy(2).sample(one, rng)
-    )
+    only_draws = SampledSlatePolicy(UniformSlatePolicy(2).sample)
     only_draws = quietly(evaluator, only_draws, logs).value
     summed = quietly(evaluator.set_params(n_samples=None), TARGET, logs).value
     error = 5 * additive(rankings(2, 4), FOUR).std() / np.sqrt(240 * 40)
@@ -107,9 +105,8 @@ def test_predictions_and_numbers_stay_within_the_range(target):
 def test_without_a_model_it_is_the_mean_reward():
     found = quietly(SlateDirectMethod(), TARGET, four_logs())
     assert found.value == pytest.approx(four_logs().reward.mean())
-    assert (
-        quietly(SlateDirectMethod(reward_model=0.3), TARGET, four_logs()).value == 0.3
-    )
+    number = SlateDirectMethod(reward_model=0.3)
+    assert quietly(number, TARGET, four_logs()).value == 0.3
 
 
 def test_the_error_of_the_model_is_warned_of():
@@ -185,9 +182,7 @@ def test_no_other_model_can_be_passed():
     """One that is no sum over slots would leave a bias."""
     fitted = FrozenEstimator(LinearRegression().fit([[0]], [0]))
     for other in (LinearRegression(), fitted):
-        with pytest.raises(
-            TypeError, match=r"sums of slot rewards.*AdditiveSlateModel"
-        ):
+        with pytest.raises(TypeError, match=r"of slot rewards.*AdditiveSlateModel"):
             SlateDoublyRobust(reward_model=other).fit(the_world()[0])
 
 
@@ -216,10 +211,9 @@ def test_rounds_outside_of_the_range():
     result, found = warned(evaluator, target)
     assert found[SupportWarning, "33.33%"] == pytest.approx(1 / 3)
     assert result.value == pytest.approx(0.5 + (3 * -0.3 + 3 * -0.1) / 2)
+    evaluator.set_params(outside_range="raise").fit(logs)
     with pytest.raises(ValueError, match="row 0"):
-        SlateDoublyRobust(reward_model=0.5, outside_range="raise").fit(logs).evaluate(
-            target
-        )
+        evaluator.evaluate(target)
 
 
 CLICKS = np.random.RandomState(0).random_sample((3, 4))
@@ -307,11 +301,9 @@ def test_what_the_logger_never_shows(evaluator):
 def test_slot_rewards_that_are_missing(evaluator):
     logs = clicked_logs(30, 0)
     never = logs.replace(logging_policy=EmpiricalSlatePolicy([[0, 1, 2]]))
+    whole = showed(logs.slate, logs.reward, n_candidates=4)
     for other, message in (
-        (
-            showed(logs.slate, logs.reward, n_candidates=4),
-            "needs the rewards of the slots",
-        ),
+        (whole, "needs the rewards of the slots"),
         (logs.replace(logging_policy=None), "needs the logging policy"),
         (never, "probability 0"),
     ):
@@ -340,10 +332,8 @@ def test_a_model_of_other_rounds_leaves_the_cascade_unbiased():
     best = np.tile([2, 0, 3], (24, 1))
     logs, proba = cascade_world(logger, slates, "cascade")
     other = cascade_world(logger, slates, "crowd")[0].with_columns(best=best)
-    logs, evaluator = (
-        logs.with_columns(best=best),
-        CascadeDR(reward_model=TREE).fit(other),
-    )
+    logs = logs.with_columns(best=best)
+    evaluator = CascadeDR(reward_model=TREE).fit(other)
     policy = PlackettLuceSlatePolicy([1.0, 2.0, 4.0, 1.0], 3)
     for target, truth in (
         (policy, policy.slate_proba(logs) @ logs.reward),
@@ -363,10 +353,8 @@ def test_the_model_is_right_where_the_world_is_known():
     logs = showed(slates, slot_reward=slot_reward, logging_policy=logger)
     one = EmpiricalSlatePolicy([[2, 0, 3]])
     for policy in (UniformSlatePolicy(3), one, np.tile([2, 0, 3], (120, 1))):
-        proba = (one if isinstance(policy, np.ndarray) else policy).slate_proba(
-            logs[:24]
-        )
-        truth = proba @ slot_reward[:24].sum(axis=1)
+        asked = one if isinstance(policy, np.ndarray) else policy
+        truth = asked.slate_proba(logs[:24]) @ slot_reward[:24].sum(axis=1)
         found = quietly(tree, policy, logs).round_values
         assert_allclose(found, truth, atol=1e-12)
 
@@ -418,12 +406,10 @@ def test_classifiers_model_single_slots_by_their_probabilities():
     classes, shares = (quietly(CascadeDR(reward_model=m), target, logs) for m in models)
     assert_allclose(classes.round_values, shares.round_values)
     assert len(np.unique(classes.round_values)) > 3  # shares differ from fold to fold
+    twice = showed(slates, slot_reward=2.0 * clicks, **logger)
     for other, message in (
         (clicked_logs(50, 0), "sums of the rewards of up to 3 slots here"),
-        (
-            showed(slates, slot_reward=2.0 * clicks, **logger),
-            "slot rewards other than 0 and 1",
-        ),
+        (twice, "slot rewards other than 0 and 1"),
     ):
         with pytest.raises(ValueError, match=message):
             CascadeDR(reward_model=DecisionTreeClassifier()).fit(other)

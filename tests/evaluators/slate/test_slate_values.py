@@ -106,15 +106,11 @@ def test_a_column_of_weights_weights_the_rounds():
 
 
 @pytest.mark.parametrize(
-    "evaluator",
-    [
-        SlateDoublyRobust(),
-        SlateDirectMethod(reward_model=Ridge()),
-        CascadeDR(reward_model=Ridge()),
-    ],
-    ids=lambda evaluator: type(evaluator).__name__,
+    "cls, model",
+    [(SlateDoublyRobust, None), (SlateDirectMethod, Ridge()), (CascadeDR, Ridge())],
 )
-def test_models_of_other_candidates_say_so(evaluator):
+def test_models_of_other_candidates_say_so(cls, model):
+    evaluator = cls(reward_model=model)
     slates = np.resize(rankings(2, 3), (30, 2))
     fields = {"slot_reward": slates % 2, "logging_policy": UniformSlatePolicy(2)}
     logs, more = (showed(slates, None, n_candidates=m, **fields) for m in (3, 4))
@@ -141,10 +137,8 @@ def test_fitted_attributes_are_set_together():
 
 @pytest.mark.parametrize("self_normalized", [False, True])
 def test_golden_slates_as_wholes(self_normalized):
-    evaluator, target = (
-        SlateIPS(self_normalized=self_normalized),
-        np.tile([2, 0], (5, 1)),
-    )
+    evaluator = SlateIPS(self_normalized=self_normalized)
+    target = np.tile([2, 0], (5, 1))
     recorded = {"propensity": np.full(5, 1 / 6), "logging_policy": None}
     for fields in ({}, recorded):
         result = quietly(evaluator, target, golden_logs(**fields))
@@ -324,9 +318,8 @@ def test_what_is_no_logger_is_not_judged(global_random_seed):
     assert not doubts(SlateIPS(), every, recorded)
     assert doubts(PseudoInverse(), every, recorded)
     shares = {0: None, 1: np.full(6, 1 / 6)}
-    labelled = EmpiricalSlatePolicy(
-        dict.fromkeys((0, 1), every.slates), shares, by="query"
-    )
+    same = dict.fromkeys((0, 1), every.slates)
+    labelled = EmpiricalSlatePolicy(same, shares, by="query")
     assert doubts(PseudoInverse(), every, logs.replace(logging_policy=labelled))
     logs, target = logged(2000, [1.0, 1.0, 1.0], global_random_seed, n_queries=40)
     for settings in ({}, {"by": "query"}):

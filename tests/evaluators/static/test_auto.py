@@ -163,25 +163,20 @@ def test_laws_of_scale_and_shift(cls):
 def test_chosen_anew_for_every_policy(cls):
     log, evaluator = d8(), auto(cls, d8_logs())
     other = np.tile([0.3, 0.3, 0.4], (8, 1))
-    one, two, again = (
-        chosen(cls, evaluator.evaluate(pi)) for pi in (log.pi, other, log.pi)
-    )
+    policies = log.pi, other, log.pi
+    one, two, again = (chosen(cls, evaluator.evaluate(pi)) for pi in policies)
     assert one == again
     if AUTO[cls][2] is not harmonics:  # which do not follow the weights
         assert one != two
 
 
 @every
-def test_one_call_and_sample_weights(cls):
+def test_one_call_sample_weights_and_no_weight_at_all(cls):
     given = {"evaluators": {"it": with_number(cls, "auto")}, "reward_model": "q_hat"}
     for logs in (d8_logs(), d8_logs(sample_weight=np.linspace(0.5, 2, 8))):
         value = evaluate("pi", logs, **given)["it"]
         assert value.value == auto(cls, logs).score("pi")
         assert chosen(cls, value) is not None
-
-
-@every
-def test_no_weight_at_all(cls):
     logs = bare_logs([0] * 4, [0, 1, 1, 0], 0.5, actions=[0, 1])
     value = auto(cls, logs, 0.5).evaluate(ConstantPolicy(1))
     assert chosen(cls, value) == AUTO[cls][1]

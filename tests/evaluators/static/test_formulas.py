@@ -161,11 +161,8 @@ def test_the_true_model_reaches_the_efficiency_bound():
         return value(DoublyRobust(), log, log.q_hat**3 - 5)
 
     assert_allclose(right(DoublyRobust())[1], W1.efficiency_bound, rtol=1e-12)
-    means = (
-        right(DirectMethod())[0],
-        *(exact_moments(W1, 1, one)[0] for one in (wrong_propensity, wrong_model)),
-    )
-    assert_allclose(means, W1.value, rtol=1e-12)
+    means = [exact_moments(W1, 1, one)[0] for one in (wrong_propensity, wrong_model)]
+    assert_allclose([right(DirectMethod())[0], *means], W1.value, rtol=1e-12)
 
 
 def test_clipping_and_smoothing_bias_towards_zero():
@@ -383,9 +380,8 @@ def test_equal_weights_are_doubly_robust():
     """Uniform logging and target: all row weights are equal."""
     logs = numbered().replace(propensity=np.full(60, 0.5))
     folds, policy = list(KFold(3).split(logs)), UniformPolicy()
-    found, plain = (
-        cls(cv=folds).fit(logs).score(policy) for cls in (MRDR, DoublyRobust)
-    )
+    pair = MRDR(cv=folds), DoublyRobust(cv=folds)
+    found, plain = (one.fit(logs).score(policy) for one in pair)
     assert_allclose(found, plain, rtol=1e-12)
     with pytest.raises(ValueError, match="cannot use cv='prefit'"):
         MRDR(reward_model=Spy(), cv="prefit").fit(logs)

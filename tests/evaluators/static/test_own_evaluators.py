@@ -137,20 +137,16 @@ def test_probabilities_are_those_of_the_policy(logs):
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.TailWarning")
 @pytest.mark.parametrize("make", MAKERS)
 def test_tables_summaries_and_sources(make, logs, frame, tmp_path):
-    policies, how = (
-        {"new": POLICY, "old": UniformPolicy()},
-        {"evaluators": {"own": make()}},
-    )
+    policies = {"new": POLICY, "old": UniformPolicy()}
+    how = {"evaluators": {"own": make()}}
     expected = evaluate(policies, logs, **how)["new", "own"]
     comparison = compare_policies(policies, logs, evaluator=make())
     assert "new" in repr(comparison) and comparison.p_values
     frame.to_csv(path := tmp_path / "log.csv", index=False)
     parts = [summarize(policies, logs[day == DAY], **how) for day in ("mon", "tue")]
-    for values in (
-        summarize(policies, logs, **how).values(),
-        sum(parts).values(),
-        evaluate(policies, scan_logs(path, **ROLES), **how),
-    ):
+    sums = summarize(policies, logs, **how), sum(parts)
+    lazy = evaluate(policies, scan_logs(path, **ROLES), **how)
+    for values in (*(one.values() for one in sums), lazy):
         value = values["new", "own"]
         check_same(value, expected)
         assert (value - values["old", "own"]).confidence_interval().width > 0
