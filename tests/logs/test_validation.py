@@ -139,13 +139,9 @@ def test_the_distribution_of_an_impossible_action_is_named():
     proba = np.array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 1, 0], [0, 1, 0]])
     with pytest.raises(ValueError) as found:
         with_loggers(logging_proba=proba)
-    told = (
-        "logging_proba is 0 at row 3 for the logged action 'c' (1 such rows). A logged"
-    )
-    rest = (
-        "action has a positive probability. Correct logging_proba, or drop these rows."
-    )
-    assert str(found.value) == f"{told} {rest}"
+    told = "logging_proba is 0 at row 3 for the logged action 'c' (1 such rows). A "
+    told += "logged action has a positive probability. Correct logging_proba, or drop "
+    assert str(found.value) == f"{told}these rows."
 
 
 # -- loggers --------------------------------------------------------------------------
