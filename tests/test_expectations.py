@@ -10,14 +10,14 @@ parameter validation:
 parameter validation, one module:
     packaging/test_imports.py::test_private_names_of_scikit_learn_are_imported_in_one_module
 array and frame validation:
-    logs/test_validation.py::test_what_is_no_vector_of_numbers_is_refused
+    logs/test_validation.py::test_bad_fields_are_refused
 tags: evaluators/core/test_base.py::test_tags
 tags through searches: test_y.py::test_searches_are_what_they_search_over
 contract tests of our own: test_common.py::test_contract_of_evaluators_check_by_check
 HTML of estimators: evaluators/core/test_base.py::test_html
 HTML links lead to our pages: test_sklearn.py::test_all_estimators_lead_to_our_pages
 HTML of logs is short: test_the_html_of_many_rounds_is_short
-frames in: logs/test_frames.py::test_the_context_stays_a_frame_of_its_library
+frames in: logs/test_frames.py::test_every_field_comes_from_its_column
 frame to reward model:
     reward_models/test_design.py::test_values_do_not_change_by_labels_or_containers
 set_output of steps: propensities/test_steps.py::test_output_settings_are_for_features
@@ -28,7 +28,7 @@ weights are routed: propensities/test_models_given.py::test_weights_are_routed
 displays: displays/test_axes.py::test_plot_into_own_axes
 curves of scikit-learn: selection/test_evaluator_scorer.py::test_displays
 clone, frozen estimators:
-    reward_models/test_sources.py::test_clone_unfits_a_model_that_is_not_frozen
+    reward_models/test_sources.py::test_unfitted_models_are_no_fitted_ones
 nothing to fit: test_what_has_nothing_to_learn_is_fitted
 callbacks: test_progress.py::test_every_fold_is_a_subtask
 progress without callbacks: evaluators/test_summarize.py::test_progress_is_told
