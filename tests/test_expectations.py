@@ -16,7 +16,7 @@ contract tests of our own: test_common.py::test_contract_of_evaluators_check_by_
 HTML of estimators: evaluators/core/test_base.py::test_html
 HTML links lead to our pages: test_sklearn.py::test_all_estimators_lead_to_our_pages
 HTML of logs is short: test_the_html_of_many_rounds_is_short
-frames in: logs/test_validation.py::test_frames_stay_frames_of_their_library
+frames in: logs/test_frames.py::test_every_field_comes_from_its_column
 frame to reward model:
     reward_models/test_design.py::test_values_do_not_change_by_labels_or_containers
 set_output of steps: propensities/test_steps.py::test_steps_of_ones_own
@@ -27,7 +27,7 @@ weights are routed: propensities/test_models_given.py::test_weights_are_routed
 displays: displays/test_axes.py::test_plot_into_own_axes
 curves of scikit-learn: selection/test_evaluator_scorer.py::test_displays
 clone, frozen estimators:
-    reward_models/test_sources.py::test_clone_unfits_a_model_that_is_not_frozen
+    reward_models/test_sources.py::test_unfitted_models_are_no_fitted_ones
 nothing to fit: test_what_has_nothing_to_learn_is_fitted
 callbacks: test_progress.py::test_every_fold_is_a_subtask
 progress without callbacks: evaluators/test_summarize.py::test_progress_is_told

@@ -34,16 +34,10 @@ def columns(seed=0, **faults):
     x = rng.normal(size=(N, 2))
     p_b = np.where(x[:, 0] > 0, 0.3, 0.7)
     act = np.where(rng.random(N) < p_b, "b", "a")
-    found = {
-        "x0": x[:, 0],
-        "x1": x[:, 1],
-        "act": act,
-        "r": (rng.random(N) < 0.2).astype(float),
-        "p": np.where(act == "b", p_b, 1 - p_b),
-        "g": rng.integers(0, 800, N),
-        "t": np.arange(N),
-        "pi": np.where(act == "b", 0.5, 0.5),
-    }
+    found = {"x0": x[:, 0], "x1": x[:, 1], "act": act}
+    found |= {"r": (rng.random(N) < 0.2).astype(float)}
+    found |= {"p": np.where(act == "b", p_b, 1 - p_b), "g": rng.integers(0, 800, N)}
+    found |= {"t": np.arange(N), "pi": np.full(N, 0.5)}
     return {**found, **{name: fault(found) for name, fault in faults.items()}}
 
 
@@ -222,10 +216,8 @@ def test_what_cannot_be_audited(tmp_path):
 
 
 def test_bad_probabilities_are_called_by_file_and_row(tmp_path):
-    def wrong(found):
-        return np.where(np.arange(N) == 1_500, 1.5, found["pi"])
-
-    lazy = written(tmp_path, columns(pi=wrong))
+    wrong = columns(pi=lambda c: np.where(c["t"] == 1_500, 1.5, c["pi"]))
+    lazy = written(tmp_path, wrong)
     place = r"part1.parquet, row group 1: .* at row 50[ .]"
     with pytest.raises(ValueError, match=place):
         audit("pi", lazy)

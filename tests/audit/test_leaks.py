@@ -57,14 +57,11 @@ def test_a_function_of_the_reward_is_found(name, function):
     assert one.number > 0.99
 
 
-@pytest.mark.parametrize("function", [np.exp, np.abs, np.sin])
-def test_any_smooth_function_is_found(function):
+def test_any_smooth_function_is_found_by_what_the_neighbours_of_a_round_explain():
     x = np.random.default_rng(0).normal(size=2000)
-    [one] = found(logs_with(x, reward=function(3 * x)))
-    assert one.columns == (4,) and one.number > 0.99
-
-
-def test_the_number_is_what_the_neighbours_of_a_round_explain():
+    for function in (np.exp, np.abs, np.sin):
+        [one] = found(logs_with(x, reward=function(3 * x)))
+        assert one.columns == (4,) and one.number > 0.99
     rng = np.random.default_rng(0)
     reward = rng.normal(size=400)
     x = reward + 0.02 * rng.normal(size=400)
@@ -76,12 +73,6 @@ def test_the_number_is_what_the_neighbours_of_a_round_explain():
     y = y[1:-1]
     r2 = 1 - ((y - predicted) ** 2).sum() / ((y - y.mean()) ** 2).sum()
     assert one.number == pytest.approx(r2)
-
-
-@pytest.mark.parametrize("n", [7, 8])
-def test_a_reward_must_differ_in_eight_rounds(n):
-    reward = np.arange(2000) < n
-    assert len(found(logs_with(reward, reward=reward * 1.0))) == (n == 8)
 
 
 @pytest.mark.few_cases(1)
@@ -114,14 +105,11 @@ def test_right_logs_without_much_noise_are_quiet():
         for params in ({}, {"reward": "continuous", "noise": 0.3}):
             logs = make_bandit_logs(2000, n_features=4, random_state=seed, **params)
             assert found(logs, seed) == []
-
-
-@pytest.mark.parametrize("load", [load_digits, load_iris, load_wine])
-def test_labels_as_rewards_are_quiet(load):
     # 1 if the action is the label: no chance in the rewards, yet no single formula
-    X, y = load(return_X_y=True)
-    logs, _ = make_logs_from_classification(X, y, random_state=0)
-    assert found(logs) == []
+    for load in (load_digits, load_iris, load_wine):
+        X, y = load(return_X_y=True)
+        logs, _ = make_logs_from_classification(X, y, random_state=0)
+        assert found(logs) == []
 
 
 def test_rounds_that_are_there_twice_do_not_tell_each_other():
@@ -170,6 +158,9 @@ def test_slates():
 
 
 def test_what_cannot_be_tested_is_quiet():
+    for n in (7, 8):  # a reward must differ in eight rounds
+        reward = np.arange(2000) < n
+        assert len(found(logs_with(reward, reward=reward * 1.0))) == (n == 8)
     assert found(BanditLogs([[1.0]], [0], [1.0])) == []
     ones = np.ones(200)
     action = np.arange(200) % 2

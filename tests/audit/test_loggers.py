@@ -48,12 +48,9 @@ FAULTS = {
 
 def found(logs, seed=0):
     """Return what an audit finds about single loggers."""
-    return [
-        one
-        for one in audit(logs, random_state=seed).findings
-        if re.search("loggers_|_logger", one.name)
-        or one.found.startswith("Rounds of logger")
-    ]
+    told = re.compile("[^:]*(loggers_|_logger|:Rounds of logger)")
+    every = audit(logs, random_state=seed).findings
+    return [one for one in every if told.match(f"{one.name}:{one.found}")]
 
 
 def alarms(logs, seed=0):
@@ -183,9 +180,8 @@ def test_logs_of_every_kind():
     assert found(logs[logs.logger == "old"]) == []  # the tests of all are its own
     blind = logs.replace(propensity=None)
     assert "lowest propensity" not in audit(blind).facts["loggers"]
-    many = BanditLogs(
-        np.zeros((100, 1)), np.arange(100), np.ones(100), logger=np.arange(100) % 50
-    )
+    rounds = np.zeros((100, 1)), np.arange(100), np.ones(100)
+    many = BanditLogs(*rounds, logger=np.arange(100) % 50)
     facts = audit(many).facts
     assert len(facts["loggers"]["logger"]) == 20 and facts["loggers not shown"] == 30
     assert [one.name for one in found(many)] == ["few_rounds_of_a_logger"]

@@ -25,18 +25,12 @@ def finding(name, severity, found, advice=(), **fields):
 
 
 NOTE = finding("some_note", "note", "A column <b> is constant.", columns=("<b>",))
-DOUBT = finding(
-    "some_doubt", "warning", "Few rewards.", ("Wait.",), number=3, rows=(7,)
-)
-FAULT = finding(
-    "some_fault",
-    "error",
-    "The propensities are wrong.",
-    ("They belong to another action.", "They were clipped."),
-    number=np.float64(12.5),
-    effect=0.25,
-    category=PropensityWarning,
-)
+PLACE = {"number": 3, "rows": (7,)}
+DOUBT = finding("some_doubt", "warning", "Few rewards.", ("Wait.",), **PLACE)
+EFFECT = {"number": np.float64(12.5), "effect": 0.25}
+ADVICE = ("They belong to another action.", "They were clipped.")
+FAULT = finding("some_fault", "error", "The propensities are wrong.", ADVICE, **EFFECT)
+FAULT = replace(FAULT, category=PropensityWarning)
 FACTS = {
     "rounds": 3000,
     "reward": "0 to 1",

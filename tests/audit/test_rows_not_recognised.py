@@ -47,9 +47,7 @@ def coarse(n_rounds=N, seed=0, **fields):
     return BanditLogs(x, action, reward, np.full(n_rounds, 0.5), **fields)
 
 
-@pytest.mark.parametrize(
-    "policy", [LEARNER, DRPolicy(DUMMY)], ids=["of actions", "of logs"]
-)
+@pytest.mark.parametrize("policy", [LEARNER, DRPolicy(DUMMY)])
 def test_rounds_that_nothing_tells_apart_are_a_note(policy):
     logs = coarse()
     policy = clone(policy).fit(logs[:100])

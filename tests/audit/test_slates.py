@@ -29,15 +29,8 @@ WORLDS = {
 
 
 WHAT = "slates against the logging policy"
-OF_THE_LOGGER = (
-    "contradicting_propensity",
-    "impossible_slates",
-    "slate_calibration",
-    "slate_counts",
-    "slate_misfit",
-    "slate_order",
-    "slate_pairs",
-)
+OF_THE_LOGGER = {"contradicting_propensity", "impossible_slates", "slate_calibration"}
+OF_THE_LOGGER |= {"slate_counts", "slate_misfit", "slate_order", "slate_pairs"}
 
 
 def rebuilt(logs, **fields):
@@ -80,11 +73,11 @@ def test_hundred_right_logs_are_quiet(world):
 @pytest.mark.parametrize("temperature", [0.5, 0.8, 1.25, 2.0])
 def test_a_logger_of_another_temperature_is_seen(temperature):
     for seed in range(2):
-        logs = make_slate_logs(1000, random_state=seed)
-        other = make_slate_logs(
-            1000, random_state=seed, logging_temperature=temperature
-        ).logging_policy
-        found = compared(rebuilt(logs, logging_policy=other))[1]
+        logs, other = (
+            make_slate_logs(1000, random_state=seed, **given)
+            for given in ({}, {"logging_temperature": temperature})
+        )
+        found = compared(rebuilt(logs, logging_policy=other.logging_policy))[1]
         [one] = [one for one in found if one.name == "slate_calibration"]
         assert one.is_alarm and one.number > np.log(1000)
         # the true one divides by this: the logger is less sure than a colder policy
@@ -269,9 +262,6 @@ def test_what_is_known_of_the_logger_decides():
     facts, _ = of_policy(np.full((N, 2, 4), 0.25), UNIFORM)
     assert "mean weight (slates)" not in facts
     assert facts["mean weight (slots)"] == pytest.approx(1)
-
-
-def test_one_round():
-    facts, found = of_policy(FIRST[:1], UNIFORM[:1])
+    facts, found = of_policy(FIRST[:1], UNIFORM[:1])  # one round
     assert found == []
     assert "mean weight (slots)" in facts

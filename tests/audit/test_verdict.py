@@ -128,9 +128,8 @@ def test_thresholds_are_the_users():
     few = value_of(IPS(), logs=LOGS[:60])  # which warns of it, too
     assert names(few.verdict) == ["low_overlap", "wide_interval"]
     assert few.verdict == "caution"
-    lax = VerdictThresholds(
-        effective_rounds=(5, 0), effective_events=(5, 0), range_share=(1, 1)
-    )
+    lax = {"effective_rounds": (5, 0), "effective_events": (5, 0)}
+    lax = VerdictThresholds(**lax, range_share=(1, 1))
     assert verdict(few, thresholds=lax) == "trustworthy"
 
 
@@ -143,23 +142,16 @@ def test_reasons_can_be_accepted():
     assert other == "caution"
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
-    [
+def test_bad_input():
+    value, other = value_of(IPS()), Audit({"rounds": 10}, [])
+    for given, error, message in (
         ({"value": 0.5}, TypeError, "value must be a PolicyValue, as evaluate gives"),
         ({"audit": {}}, TypeError, r"what audit\(policy, logs\) returns, got dict"),
         ({"thresholds": 30}, TypeError, "thresholds must be VerdictThresholds"),
-        (
-            {"audit": Audit({"rounds": 10}, [])},
-            ValueError,
-            "the audit has 10 rounds, and the value has 1,500",
-        ),
-    ],
-)
-def test_bad_input(given, error, message):
-    given = {"value": value_of(IPS())} | given
-    with pytest.raises(error, match=message):
-        verdict(given.pop("value"), **given)
+        ({"audit": other}, ValueError, "has 10 rounds, and the value has 1,500"),
+    ):
+        with pytest.raises(error, match=message):
+            verdict(**{"value": value} | given)
 
 
 @pytest.mark.few_cases(8)

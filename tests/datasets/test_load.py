@@ -19,17 +19,10 @@ from skope_ope.datasets import (
 )
 from skope_ope.readers import read_open_bandit
 
-SHAPES = {
-    "ecoli": (336, 7, 8),
-    "glass": (214, 9, 6),
-    "letter": (20_000, 16, 26),
-    "optdigits": (5620, 64, 10),
-    "page_blocks": (5473, 10, 5),
-    "pendigits": (10_992, 16, 10),
-    "satimage": (6435, 36, 6),
-    "vehicle": (846, 18, 4),
-    "yeast": (1484, 8, 10),
-}
+SHAPES = {"ecoli": (336, 7, 8), "glass": (214, 9, 6), "letter": (20_000, 16, 26)}
+SHAPES |= {"optdigits": (5620, 64, 10), "page_blocks": (5473, 10, 5)}
+SHAPES |= {"pendigits": (10_992, 16, 10), "satimage": (6435, 36, 6)}
+SHAPES |= {"vehicle": (846, 18, 4), "yeast": (1484, 8, 10)}
 
 
 @pytest.fixture
@@ -160,9 +153,8 @@ def test_real_rankings(data_dir):
 
 # Open Bandit
 HEADER = "timestamp,item_id,position,click,propensity_score,user_feature_0\n"
-ROWS = (
-    "2019-11-24 00:00:01+00:00,1,3,0,0.5,{}\n2019-11-24 00:00:02+00:00,0,1,1,0.5,old\n"
-)
+ROWS = "2019-11-24 00:00:01+00:00,1,3,0,0.5,{}\n"
+ROWS += "2019-11-24 00:00:02+00:00,0,1,1,0.5,old\n"
 
 
 def write(folder, logger, user="young", campaign="men", packed=False):
@@ -185,11 +177,8 @@ def test_a_log_is_found(tmp_path, inner, packed):
 def test_both_loggers_have_the_same_columns(tmp_path):
     write(tmp_path, "random", "young")
     path = write(tmp_path, "bts", "ancient")
-    left, right = (
-        fetch_open_bandit(logger=logger, data_home=tmp_path)
-        for logger in ("random", "bts")
-    )
-    assert left.n_features == right.n_features == 6
+    for logger in ("random", "bts"):
+        assert fetch_open_bandit(logger=logger, data_home=tmp_path).n_features == 6
     alone = fetch_open_bandit(logger="bts", data_home=tmp_path, align=False)
     assert_array_equal(alone.context, read_open_bandit(path).context)
 
@@ -201,15 +190,13 @@ def test_the_environment_names_the_open_bandit_folder(tmp_path, monkeypatch):
     assert isinstance(slates, SlateLogs)
 
 
-@pytest.mark.parametrize(
-    ("logger", "policy"), [("random", "UniformSlatePolicy(n_slots=1)"), ("bts", "None")]
-)
-def test_slates_of_a_random_logger_have_its_policy(tmp_path, logger, policy):
-    write(tmp_path, logger)
-    logs = fetch_open_bandit(logger=logger, data_home=tmp_path, as_slates=True)
-    assert repr(logs.logging_policy) == policy
-    assert logs.columns["position"].tolist() == [3, 1]
-    assert_array_equal(UniformSlatePolicy(1).slate_proba(logs), logs.propensity)
+def test_slates_of_a_random_logger_have_its_policy(tmp_path):
+    for logger, policy in ("random", "UniformSlatePolicy(n_slots=1)"), ("bts", "None"):
+        write(tmp_path, logger)
+        logs = fetch_open_bandit(logger=logger, data_home=tmp_path, as_slates=True)
+        assert repr(logs.logging_policy) == policy
+        assert logs.columns["position"].tolist() == [3, 1]
+        assert_array_equal(UniformSlatePolicy(1).slate_proba(logs), logs.propensity)
 
 
 def test_a_flat_folder(data_dir):
@@ -233,9 +220,6 @@ def test_missing_data_are_explained(tmp_path, monkeypatch):
         assert words in str(found.value)
     with pytest.raises(FileNotFoundError, match=r"holds no bts/all/all\.csv"):
         fetch_open_bandit("all", logger="bts", data_home=tmp_path)
-
-
-def test_parameters_are_validated():
     with pytest.raises(ValueError, match=r"'campaign' parameter .* str among"):
         fetch_open_bandit("kids")
     with pytest.raises(ValueError, match="'logger' parameter"):

@@ -50,10 +50,9 @@ def test_slate_ips_finds_the_truth(reward, logging, global_random_seed):
 
 
 def test_only_additive_slates_are_sums_over_slots():
+    given = {"random_state": 1, "return_truth": True}
     for reward in REWARDS:
-        logs, policy, truth = make_slate_logs(
-            50, reward=reward, random_state=1, return_truth=True
-        )
+        logs, policy, truth = make_slate_logs(50, reward=reward, **given)
         # exchange the last slots of two slates: a sum over slots stays the same
         a, b = np.array([[0, 1, 2]] * 50), np.array([[3, 4, 1]] * 50)
         c, d = np.array([[0, 1, 1]] * 50), np.array([[3, 4, 2]] * 50)
@@ -203,9 +202,7 @@ def test_a_draw_without_the_largest_query():
         assert logs.max_candidates == 5
         assert (logs.slate == -1).sum() == (1 if logs.columns["query"][0] == 1 else 0)
         assert logs.item_id.shape == (1, 5)
-        np.testing.assert_allclose(
-            logs.logging_policy.slate_proba(logs), logs.propensity
-        )
+        assert_allclose(logs.logging_policy.slate_proba(logs), logs.propensity)
 
 
 # Rewards of slates

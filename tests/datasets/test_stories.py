@@ -64,10 +64,9 @@ def test_truth_is_that_of_the_pages(pandas):
 def test_intervals_cover_the_clicks_of_pages(pandas):
     covered = 0
     for seed in range(20):
-        shown, results, truth = make_search_frame(
-            1000, random_state=seed, return_truth=True
-        )
-        evaluator = IndependentSlotIPS().fit(search_pages(shown, results))
+        made = make_search_frame(1000, random_state=seed, return_truth=True)
+        *pages, truth = made
+        evaluator = IndependentSlotIPS().fit(search_pages(*pages))
         value = evaluator.evaluate(RankingPolicy("new_score", n_slots=4))
         low, high = value.confidence_interval()
         covered += low <= truth.clicks_per_page["new_score"] <= high
@@ -125,9 +124,8 @@ def test_intervals_cover_the_value_of_a_coupon(pandas):
 # Requests
 FIELDS = {"action": "route.model", "reward": "feedback.solved"}
 FIELDS["context"] = ["request.task", "request.tokens"]
-FIELDS["logging_proba"] = {
-    model: f"route.probs.{model}" for model in ("large", "medium", "small")
-}
+MODELS = ("large", "medium", "small")
+FIELDS["logging_proba"] = {model: f"route.probs.{model}" for model in MODELS}
 
 
 @frames
@@ -138,10 +136,8 @@ def test_lines_of_json_are_read(pandas, tmp_path):
     logs = read_jsonl(path, columns={"cost": "usage.cost"}, group="user.id", **FIELDS)
     assert list(logs.actions) == list(truth.actions)
     assert_allclose(logs.logging_proba, truth.logging_proba)
-    rows = np.arange(300)
-    assert_allclose(
-        logs.columns["cost"], truth.cost[rows, logs.action_index], atol=1e-6
-    )
+    cost = truth.cost[np.arange(300), logs.action_index]
+    assert_allclose(logs.columns["cost"], cost, atol=1e-6)
 
 
 def test_long_requests_for_code_are_hard():
@@ -168,14 +164,10 @@ def test_intervals_cover_what_a_small_model_solves(pandas):
     assert covered >= 17
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(make_search_frame, marks=frames),
-        pytest.param(make_shop_frame, marks=frames),
-        make_router_traces,
-    ],
-)
+MAKERS = [pytest.param(m, marks=frames) for m in (make_search_frame, make_shop_frame)]
+
+
+@pytest.mark.parametrize("make", [*MAKERS, make_router_traces])
 def test_seeds_and_sizes(make):
     if make is not make_router_traces:
         pytest.importorskip("pandas")

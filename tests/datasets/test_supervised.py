@@ -28,9 +28,7 @@ def problem(n=60, n_actions=4, seed=0):
     return rng.standard_normal((n, 3)), y
 
 
-@pytest.mark.parametrize(
-    "labels", [[0, 1, 2, 3], [7, 3, 11, 5], list("dbca")], ids=["codes", "ints", "str"]
-)
+@pytest.mark.parametrize("labels", [[0, 1, 2, 3], [7, 3, 11, 5], list("dbca")], ids=str)
 @pytest.mark.parametrize("logging", ["confounded", "uniform"])
 def test_rewards_are_the_labels(labels, logging):
     X, codes = problem()
@@ -82,9 +80,8 @@ def test_confounded_s_is_uniform(global_random_seed):
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix, sparse.csr_array])
 def test_several_labels(container):
     Y = np.array([[1, 0, 1, 1], [0, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
-    logs, rewards = make_logs_from_classification(
-        np.zeros((4, 1)), container(Y), actions=list("abcd"), random_state=0
-    )
+    given = {"actions": list("abcd"), "random_state": 0}
+    logs, rewards = make_logs_from_classification(np.eye(4), container(Y), **given)
     assert_array_equal(rewards, Y)
     assert_array_equal(logs.actions, list("abcd"))
     assert_array_equal(logs.reward, Y[np.arange(4), logs.action_index])
@@ -97,13 +94,11 @@ def test_several_labels(container):
 
 def test_truth_is_what_ips_estimates(global_random_seed):
     X, y = load_iris(return_X_y=True)
-    X, y = np.repeat(X, 40, axis=0), np.repeat(y, 40)
-    policy = ClassifierPolicy(LogisticRegression(max_iter=500), epsilon=0.2)
-    policy.fit(X[:, :2], y)
+    X, y = np.repeat(X[:, :2], 40, axis=0), np.repeat(y, 40)
+    policy = ClassifierPolicy(LogisticRegression(max_iter=500), epsilon=0.2).fit(X, y)
     for logging in ("confounded", "uniform"):
-        logs, rewards = make_logs_from_classification(
-            X[:, :2], y, logging=logging, random_state=global_random_seed
-        )
+        given = {"logging": logging, "random_state": global_random_seed}
+        logs, rewards = make_logs_from_classification(X, y, **given)
         pi = action_probabilities(policy, logs)
         truth = (pi * rewards).sum(axis=1).mean()
         w = pi[np.arange(len(logs)), logs.action_index] / logs.propensity

@@ -167,9 +167,8 @@ MEANS = [[0.2, 0.6, 0.4], [0.7, 0.3, 0.5]]
 
 
 def test_fields_and_truth():
-    logs, truth = make_adaptive_logs(
-        100, means=MEANS, random_state=0, return_truth=True
-    )
+    given = {"means": MEANS, "random_state": 0}
+    logs, truth = make_adaptive_logs(100, **given, return_truth=True)
     assert logs.logging_proba.shape == (100, 3)
     assert_allclose(logs.logging_proba.sum(axis=1), 1)
     taken = logs.logging_proba[np.arange(100), logs.action_index]
@@ -183,8 +182,7 @@ def test_fields_and_truth():
     for t in (0, 50, 99):
         both = logger(t, np.array([[0.0], [1.0]]))
         assert_array_equal(both[segment[t]], logs.logging_proba[t])
-    same = make_adaptive_logs(100, means=MEANS, random_state=0)
-    assert_array_equal(same.reward, logs.reward)
+    assert_array_equal(make_adaptive_logs(100, **given).reward, logs.reward)
 
 
 def test_probabilities_follow_the_rounds_before_them():

@@ -49,19 +49,12 @@ def legend_of(display):
 
 # Bounds on the weights
 LOGS, POLICY, _ = make_bandit_logs(400, random_state=1, return_truth=True)
+BOUNDED = [IPS(), SNIPS(cmax=2.0), DoublyRobust(reward_model=Ridge())]
+BOUNDED += [SwitchDR(reward_model=Ridge(), tau=3.0)]
 
 
 @pytest.mark.few_cases(2)
-@pytest.mark.parametrize(
-    "evaluator",
-    [
-        IPS(),
-        SNIPS(cmax=2.0),
-        DoublyRobust(reward_model=Ridge()),
-        SwitchDR(reward_model=Ridge(), tau=3.0),
-    ],
-    ids=lambda e: type(e).__name__,
-)
+@pytest.mark.parametrize("evaluator", BOUNDED, ids=lambda e: type(e).__name__)
 def test_every_point_is_the_evaluator_with_that_bound(evaluator):
     evaluator.fit(LOGS)
     display = clipping(evaluator, POLICY, param_range=[2.0, 0.5, 1.0], level=0.9)
@@ -136,14 +129,12 @@ def test_plot_of_bounds(pyplot):
     assert_allclose(corners[:, 1].min(), display.low.min())
     assert_allclose(corners[:, 1].max(), display.high.max())
     assert_array_equal(display.own_line_.get_xdata(), [1.5, 1.5])
-    texts = legend_of(display)
-    assert texts == ["IPS", "95% interval", "cmax = 1.5 in use"]
+    assert legend_of(display) == ["IPS", "95% interval", "cmax = 1.5 in use"]
     assert display.ax_.get_xlabel().splitlines() == [
         "bound on the weights (cmax)",
         "intervals leave out the bias of clipped weights",
     ]
-    display = clipping(IPS().fit(LOGS), POLICY).plot()
-    assert display.own_line_ is None
+    assert clipping(IPS().fit(LOGS), POLICY).plot().own_line_ is None
 
 
 def test_bounds_from_values():
@@ -237,12 +228,10 @@ def test_plot_of_quantiles(pyplot, curve):
     assert labels == ["0", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5"]
     heights = [bar.get_height() for bar in lower.patches]
     assert_allclose(heights, curve.bias_mass)
-    drawn = np.concatenate(
-        [np.atleast_2d(box.lines[0].get_xydata()) for box in upper.containers]
-    )
-    assert_allclose(np.sort(drawn[:, 1]), np.sort(curve.value))
-    said = [text.get_text() for text in upper.get_legend().get_texts()]
-    assert said == ["q = 0.05 in use", "90% interval", "90% interval,\nbiased history"]
+    drawn = np.concatenate([box.lines[0].get_ydata() for box in upper.containers])
+    assert_allclose(np.sort(drawn), np.sort(curve.value))
+    said = ["q = 0.05 in use", "90% interval", "90% interval,\nbiased history"]
+    assert legend_of(curve) == said
     figure, ax = pyplot.subplots()
     curve.plot(ax, panels="bias_mass")
     assert curve.figure_ is figure
@@ -351,8 +340,7 @@ def test_plot_of_sensitivity(pyplot, snips_value):
     assert_allclose(corners(display.intervals_).max(), display.interval_high.max())
     vertical = [line.get_xdata()[0] for line in display.ax_.lines[-2:]]
     assert vertical == [display.breakdown, display.breakdown_of_interval]
-    texts = legend_of(display)
-    assert texts == [
+    assert legend_of(display) == [
         "with their\n95% intervals",
         "bounds of the estimate",
         "SNIPS, nothing hidden",
@@ -373,14 +361,8 @@ def test_a_baseline_that_is_not_reached_is_told(pyplot, snips_value):
 
 # Sizes of the log
 SIZES = [1, 150, 400]
-EVALUATORS = [
-    IPS(),
-    SNIPS(),
-    SNDR(reward_model=0.4),
-    SwitchDR(reward_model=0.4),
-    DirectMethod(reward_model=0.4),
-    ExplorationScavenging(self_normalized=True),
-]
+EVALUATORS = [IPS(), SNIPS(), ExplorationScavenging(self_normalized=True)]
+EVALUATORS += [make(reward_model=0.4) for make in (SNDR, SwitchDR, DirectMethod)]
 
 
 @pytest.mark.parametrize("evaluator", EVALUATORS, ids=lambda e: type(e).__name__)
@@ -448,12 +430,9 @@ def test_plot_of_sizes(pyplot):
     for drawn, value in zip(display.lines_, display.value, strict=True):
         assert_array_equal(drawn.get_xdata(), SIZES)
         assert_array_equal(drawn.get_ydata(), value)
-    texts = legend_of(display)
-    names = ["sharp,\nIPS", "sharp,\nmodel", "uniform,\nIPS", "uniform,\nmodel"]
-    assert [text.replace("\n", " ") for text in texts] == [
-        *(name.replace("\n", " ") for name in names),
-        "truth",
-    ]
+    texts = [text.replace("\n", " ") for text in legend_of(display)]
+    names = ["sharp, IPS", "sharp, model", "uniform, IPS", "uniform, model"]
+    assert texts == [*names, "truth"]
     label = display.ax_.get_xlabel().replace("\n", " ")
     assert "95% intervals, each for one size chosen beforehand" in label
     assert "those of sharp, model, uniform, model leave out the error of the" in label

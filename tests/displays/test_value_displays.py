@@ -26,9 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning
 
 
 # Values
-LOGS, POLICY, TRUTH = make_bandit_logs(
-    300, logging_temperature=np.inf, random_state=0, return_truth=True
-)
+GIVEN = {"logging_temperature": np.inf, "random_state": 0, "return_truth": True}
+LOGS, POLICY, TRUTH = make_bandit_logs(300, **GIVEN)
 POLICIES = {"sharp": POLICY, "uniform": UniformPolicy()}
 EVALUATORS = ["IPS", "SNIPS", "DirectMethod"]
 
@@ -171,9 +170,7 @@ def test_a_row_per_evaluator_and_a_colour_per_policy(pyplot, wide_table):
     assert_allclose(first[0].get_ydata() + second[0].get_ydata(), [0, 2, 4])
     assert (first[0].get_ydata() < second[0].get_ydata()).all()
     assert first[0].get_color() != second[0].get_color()
-
-
-def test_a_row_per_policy_where_there_is_one_evaluator(pyplot):
+    # one evaluator: a row per policy
     numbered = dict(enumerate(POLICIES.values()))
     display = PolicyValueDisplay.from_evaluator(IPS().fit(LOGS), numbered)
     assert tick_labels(display.plot().ax_) == ["0", "1"]
@@ -276,9 +273,6 @@ def test_it_draws_what_the_table_says(comparison, pyplot):
     assert_array_equal(display.gain_low, [row[0] for row in gains])
     for ax in display.axes_:
         assert "80% intervals, all together" in ax.get_xlabel()
-
-
-def test_another_level(comparison, pyplot):
     display = comparison.plot(level=0.99)
     records = comparison.to_records(0.99)[:3]
     assert_array_equal(display.gain_low, [r["difference_low"] for r in records])
@@ -352,14 +346,9 @@ def test_values_by_name_and_an_evaluator_give_the_same(comparison):
 def test_what_is_no_comparison(comparison):
     make, two = PolicyComparisonDisplay.from_values, "must name one of at least two.*No"
     for values, given, error, message in (
-        (0.5, {}, TypeError, r"values must be a ValueTable, a dict"),
-        (dict(comparison), {}, ValueError, f"baseline {two}"),
-        (
-            comparison,
-            {"baseline": "always 1"},
-            ValueError,
-            "the comparison is with 'uniform', got base",
-        ),
+        (0.5, None, TypeError, r"values must be a ValueTable, a dict"),
+        (dict(comparison), None, ValueError, f"baseline {two}"),
+        (comparison, "always 1", ValueError, "is with 'uniform', got base"),
     ):
         with pytest.raises(error, match=message):
-            make(values, **given)
+            make(values, baseline=given)

@@ -33,23 +33,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning
 
 # Weights
 LOGS, TARGET, TRUTH = make_bandit_logs(400, random_state=1, return_truth=True)
-WEIGHTS = (
-    action_probabilities(TARGET, LOGS)[np.arange(400), LOGS.action_index]
-    / LOGS.propensity
-)
+WEIGHTS = action_probabilities(TARGET, LOGS)[np.arange(400), LOGS.action_index]
+WEIGHTS = WEIGHTS / LOGS.propensity
+USED = [
+    (IPS(), WEIGHTS),
+    (SNIPS(cmax=1.5), np.minimum(WEIGHTS, 1.5)),
+    (SwitchDR(tau=1.2), np.where(WEIGHTS <= 1.2, WEIGHTS, 0)),
+    (DRos(lam=2.0), 2 * WEIGHTS / (WEIGHTS**2 + 2)),
+    (MRDR(), WEIGHTS),
+]
 
 
-@pytest.mark.parametrize(
-    "evaluator, used",
-    [
-        (IPS(), WEIGHTS),
-        (SNIPS(cmax=1.5), np.minimum(WEIGHTS, 1.5)),
-        (SwitchDR(tau=1.2), np.where(WEIGHTS <= 1.2, WEIGHTS, 0)),
-        (DRos(lam=2.0), 2 * WEIGHTS / (WEIGHTS**2 + 2)),
-        (MRDR(), WEIGHTS),
-    ],
-    ids=lambda e: type(e).__name__,
-)
+@pytest.mark.parametrize("evaluator, used", USED, ids=lambda e: type(e).__name__)
 def test_weights_are_those_of_the_evaluator(evaluator, used):
     display = WeightsDisplay.from_evaluator(evaluator.fit(LOGS), TARGET)
     assert_allclose(display.weights, WEIGHTS, rtol=1e-12)
@@ -57,13 +52,18 @@ def test_weights_are_those_of_the_evaluator(evaluator, used):
     assert display.name == type(evaluator).__name__
 
 
-def test_numbers_are_those_of_the_diagnostics():
+def test_other_logs_arrays_and_numbers_of_the_diagnostics():
     evaluator = IPS(cmax=1.5).fit(LOGS)
     told = evaluator.evaluate(TARGET).diagnostics
     display = WeightsDisplay.from_evaluator(evaluator, TARGET)
     for name in ("effective_sample_size", "max_weight", "max_weight_share"):
         assert_allclose(getattr(display, name), told[name])
     assert_allclose(display.altered_share, told["altered_rows"])
+    part = WeightsDisplay.from_evaluator(evaluator, TARGET, LOGS[:50])
+    assert_allclose(part.weights, WEIGHTS[:50])
+    assert_array_equal(part.rewards, LOGS.reward[:50])
+    display = WeightsDisplay.from_evaluator(evaluator, WEIGHTS * LOGS.propensity)
+    assert_allclose(display.weights, WEIGHTS)
 
 
 def test_weights_of_d8_and_no_weights_at_all():
@@ -79,16 +79,6 @@ def test_weights_of_d8_and_no_weights_at_all():
     assert np.isnan(display.max_weight_share)
     assert np.isnan(display.share_of_largest(0.5))
     assert display.zero_share == 1
-
-
-def test_other_logs_and_arrays():
-    evaluator = IPS().fit(LOGS)
-    part = WeightsDisplay.from_evaluator(evaluator, TARGET, LOGS[:50])
-    assert_allclose(part.weights, WEIGHTS[:50])
-    assert_array_equal(part.rewards, LOGS.reward[:50])
-    logged = WEIGHTS * LOGS.propensity
-    display = WeightsDisplay.from_evaluator(evaluator, logged)
-    assert_allclose(display.weights, WEIGHTS)
 
 
 def test_bad_weights_fractions_and_evaluators():
@@ -289,15 +279,11 @@ def test_contexts_in_which_the_logger_never_acts(weights):
     assert 0.2 < display.unsupported_mass < 1
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"propensity": [0.5, 1.0, 0.25, 0.75, 1.0, 0.5]},  # where others never act
-        {"sample_weight": [1, 2, 0, 1, 1, 3.0]},
-    ],
-    ids=["", "certain", "weighted"],
-)
+CERTAIN = [0.5, 1.0, 0.25, 0.75, 1.0, 0.5]  # where others never act
+GIVEN = [{}, {"propensity": CERTAIN}, {"sample_weight": [1, 2, 0, 1, 1, 3.0]}]
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=["", "certain", "weighted"])
 @pytest.mark.parametrize("policy", [POLICY, UniformPolicy()], ids=["array", "policy"])
 def test_the_mass_is_that_of_the_audit(given, policy):
     display = shown(policy, **given)
@@ -388,9 +374,8 @@ def test_plot_of_support(pyplot):
     assert_allclose(line(shares, "policy"), [[0.5, 0.3, 0.2], [0, 1, 2]])
     assert_allclose(line(shares, "logger"), [[4 / 6, 0, 2 / 6], [0, 1, 2]])
     assert_allclose(line(shares, "never by the logger"), [[0.3], [1]])
-    assert shares.get_title("left") == (
-        "30.0% of what the policy does is never done by the logger"
-    )
+    title = "30.0% of what the policy does is never done by the logger"
+    assert shares.get_title("left") == title
     [points] = rounds.lines
     assert_allclose(points.get_xdata(), display.effective_rounds[[1, 0]])
     assert [text.get_text() for text in rounds.texts] == ["none"]

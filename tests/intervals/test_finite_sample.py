@@ -44,9 +44,10 @@ def of_rewards(function, w, r, low, high):
     return function(w, r, reward_range=(low, high), **most)
 
 
-@pytest.mark.parametrize(
-    "function", [*OF_TERMS, betting_ratio_interval, log_smoothing_interval]
-)
+EVERY = [*OF_TERMS, betting_ratio_interval, log_smoothing_interval]
+
+
+@pytest.mark.parametrize("function", EVERY)
 def test_units(function):
     """Scale and shift of terms scale and shift both ends; a new sign swaps them."""
     w, r = drawn()
@@ -160,11 +161,9 @@ def test_every_sample_of_a_lottery():
 def test_small_spreads_pay():
     """With many rounds and a small spread it is narrower than Hoeffding's."""
     z = 100.0 * (np.random.default_rng(0).random(100_000) < 0.01)
-    ours, theirs, our_few, their_few = (
-        np.diff(function(*given))[0]
-        for given in ((z, 100), (Z, 4))
-        for function in (empirical_bernstein_interval, hoeffding_interval)
-    )
+    both = empirical_bernstein_interval, hoeffding_interval
+    ours, theirs = (np.diff(function(z, 100))[0] for function in both)
+    our_few, their_few = (np.diff(function(Z, 4))[0] for function in both)
     assert ours < theirs / 2 and our_few > their_few
 
 
@@ -339,9 +338,8 @@ def test_exact_miscoverage_of_the_lower_bound():
         assert low == pytest.approx(max(lows[k], 0.0))
     error = z.std(axis=1, ddof=1) / math.sqrt(n)
     normal = z.mean(axis=1) + normal_interval(0, 1, 1 - 2 * delta)[0] * error
-    missed = [
-        (chance[places].prod(axis=1) * (one > W1.value)).sum() for one in (lows, normal)
-    ]
+    of_logs = chance[places].prod(axis=1)
+    missed = [(of_logs * (one > W1.value)).sum() for one in (lows, normal)]
     assert_allclose(missed, (0.0024, 0.0455), rtol=0, atol=5e-5)
 
 

@@ -175,9 +175,8 @@ def test_against_a_solver(bounds, reward_range):
     assert found == pytest.approx(np.clip(ends, low, high), abs=1e-6)
     assert low < found[0] < found[1] <= high
     middle = nearest @ np.append(W * R, added * (low + high) / 2)
-    assert cressie_read_value(W, R, **known) == pytest.approx(
-        np.clip(middle, low, high)
-    )
+    value = cressie_read_value(W, R, **known)
+    assert value == pytest.approx(np.clip(middle, low, high))
 
 
 def test_all_weights_one_is_the_interval_of_a_mean():
@@ -192,12 +191,9 @@ def test_all_weights_one_is_the_interval_of_a_mean():
 
 def best_on(function, low, high):
     """Greatest value of a concave function on an interval."""
-    found = minimize_scalar(
-        lambda x: -function(x),
-        bounds=(low, high),
-        method="bounded",
-        options={"xatol": 1e-11 * (high - low), "maxiter": 200},
-    )
+    how = {"xatol": 1e-11 * (high - low), "maxiter": 200}
+    bounds = {"bounds": (low, high), "method": "bounded", "options": how}
+    found = minimize_scalar(lambda x: -function(x), **bounds)
     return max(-found.fun, function(0.0) if low <= 0 <= high else -np.inf)
 
 
@@ -242,19 +238,11 @@ def primal(sign, w, r, bounds, reward_range, level):
     ]
     solver = {"method": "SLSQP", "bounds": [(1e-12, 1)] * (n + 4)}
     solver["options"] = {"ftol": 1e-13, "maxiter": 1000}
-    best = minimize(  # the most likely shares
-        lambda q: -np.log(q[:n]).sum(),
-        np.full(n + 4, 1 / (n + 4)),
-        **solver,
-        constraints=law,
-    )
+    equal, solver["constraints"] = np.full(n + 4, 1 / (n + 4)), law
+    best = minimize(lambda q: -np.log(q[:n]).sum(), equal, **solver)  # most likely
     near = {"type": "ineq", "fun": lambda q: np.log(q[:n]).sum() + best.fun + loss}
-    found = minimize(
-        lambda q: sign * (q @ (weight * reward)),
-        best.x,
-        **solver,
-        constraints=[*law, near],
-    )
+    solver["constraints"] = [*law, near]
+    found = minimize(lambda q: sign * (q @ (weight * reward)), best.x, **solver)
     return sign * found.fun
 
 
@@ -269,19 +257,14 @@ def test_dual_and_primal_agree_on_the_fixed_log():
     assert found == pytest.approx(others, abs=1e-6)
 
 
-# the tests' own solver steps over its bounds in scipy 1.10, and says so
-
-
 @pytest.mark.few_cases
 @pytest.mark.parametrize("bounds", [(0.0, 6.0), (0.1, 4.5), (-1.0, 5.0)])
 @pytest.mark.parametrize("reward_range", [(0, 1), (-1, 2)])
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_dual_and_profile_agree(bounds, reward_range, level):
     """An end of the dual loses exactly what the level allows, or is a range's end."""
-    known = {"min_weight": bounds[0], "max_weight": bounds[1]}
-    found = empirical_likelihood_interval(
-        W, R, reward_range=reward_range, level=level, **known
-    )
+    known = {"min_weight": bounds[0], "max_weight": bounds[1], "level": level}
+    found = empirical_likelihood_interval(W, R, reward_range=reward_range, **known)
     allowed = f_distribution.ppf(level, 1, len(W) - 1) / 2
     for end in found:
         lost = profile(end, W, R, bounds, reward_range)
@@ -359,9 +342,8 @@ def test_every_log_has_an_interval_with_the_estimate_inside(seed):
             np.ones(n),
             rng.uniform(least, most, n),
         ][rng.integers(4)]
-        low, high = [(0, 1), (-1, 0), (-2, 5), (1e3, 1.001e3), (0, 1e-4)][
-            rng.integers(5)
-        ]
+        ranges = [(0, 1), (-1, 0), (-2, 5), (1e3, 1.001e3), (0, 1e-4)]
+        low, high = ranges[rng.integers(5)]
         share = rng.random(n) < 10 ** rng.uniform(-3, 0)
         r = low + (high - low) * (share if rng.random() < 0.6 else rng.random(n))
         known = {"max_weight": most, "min_weight": least, "reward_range": (low, high)}

@@ -24,9 +24,7 @@ def world(seed):
         p, labels, known = np.full(n, 1 / (4 * n)), np.arange(4 * n), {}
     else:
         alike = 1 if rng.random() < 0.4 else n
-        mu = np.maximum(
-            rng.dirichlet(np.full(k, rng.choice([0.9, 9.0])), size=alike), 0.01
-        )
+        mu = rng.dirichlet(np.full(k, rng.choice([0.9, 9.0])), size=alike).clip(0.01)
         mu = np.broadcast_to(mu / mu.sum(axis=1, keepdims=True), (n, k)).copy()
         action = (rng.random(n)[:, None] > mu.cumsum(axis=1)).sum(axis=1)
         action = np.minimum(action, k - 1)
@@ -73,15 +71,9 @@ def slates(seed, n=300):
     slate = np.array([rng.permutation(5)[:3] for _ in range(n)])
     reward = (rng.random(n) < 0.3).astype(float)
     reward[-n // 3 :] = 0.0
-    return SlateLogs(
-        np.zeros((n, 1)),
-        slate,
-        reward,
-        n_candidates=5,
-        propensity=np.full(n, 1 / 60),
-        group=rng.integers(0, 200, n),
-        timestamp=np.arange(n),
-    )
+    fields = {"n_candidates": 5, "propensity": np.full(n, 1 / 60)}
+    fields |= {"group": rng.integers(0, 200, n), "timestamp": np.arange(n)}
+    return SlateLogs(np.zeros((n, 1)), slate, reward, **fields)
 
 
 def bandit_fields(seed=0, n=240, labels="abc"):

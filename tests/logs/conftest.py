@@ -5,10 +5,7 @@ import pytest
 
 KINDS = {
     "pandas": ("pandas", lambda lib, data: lib.DataFrame(data)),
-    "pandas, nullable": (
-        "pandas",
-        lambda lib, data: lib.DataFrame(data).convert_dtypes(),
-    ),
+    "nullable": ("pandas", lambda lib, data: lib.DataFrame(data).convert_dtypes()),
     "polars": ("polars", lambda lib, data: lib.DataFrame(data)),
     "pyarrow": ("pyarrow", lambda lib, data: lib.table(data)),
 }

@@ -28,13 +28,15 @@ FIELDS = {
 
 
 def logs_of(**fields):
-    return BanditLogs(
-        **{"context": X, "action": ACTION, "reward": [1, 0, 3, 5], **fields}
-    )
+    given = {"context": X, "action": ACTION, "reward": [1, 0, 3, 5]}
+    return BanditLogs(**given | fields)
 
 
 def full_logs():
     return logs_of(**FIELDS)
+
+
+ONE_COLUMN = {"logger": FIELDS["logger"], "logger_proba": np.ones((4, 1))}
 
 
 def test_one_propensity_for_all_rounds():
@@ -99,11 +101,7 @@ def test_propensity_agrees_with_what_is_known_of_the_loggers(source):
         ({"reward": ["x"] * 4}, TypeError, "must hold numbers.*first entry 'x'"),
         ({"available": ~AVAILABLE}, ValueError, "'b' was logged at row 0.*4 such"),
         ({"logger_proba": np.ones((4, 1))}, ValueError, "needs `logger`"),
-        (
-            {"logger": FIELDS["logger"], "logger_proba": np.ones((4, 1))},
-            ValueError,
-            r"one column per logger \(2: \['new', 'old'\]",
-        ),
+        (ONE_COLUMN, ValueError, r"one column per logger \(2: \['new', 'old'\]"),
         ({"action_context": [1, 2, 3]}, ValueError, r"got 1 dimension\(s\)"),
         ({"action_context": BY_ROUND[0, :2]}, ValueError, r"shape \(3,\) \+ "),
         ({"action_context": BY_ROUND[:2]}, ValueError, r"\(4, 3\) \+ .*\(2, 3, 2\)"),

@@ -88,17 +88,13 @@ def make(kind, data):
     if kind in ("pandas", "polars", "pyarrow"):
         module = pytest.importorskip(kind)
         return (module.table if kind == "pyarrow" else module.DataFrame)(data)
-    of_array = {
-        "array": np.asarray,
-        "csr": sparse.csr_matrix,
-        "csr array": sparse.csr_array,
-    }
-    return of_array[kind](np.column_stack([data["x"], data["y"]]))
+    return ARRAYS[kind](np.column_stack([data["x"], data["y"]]))
 
 
-@pytest.mark.parametrize(
-    "kind", ["array", "csr", "csr array", "pandas", "polars", "pyarrow"]
-)
+ARRAYS = {"array": np.asarray, "csr": sparse.csr_matrix, "csr array": sparse.csr_array}
+
+
+@pytest.mark.parametrize("kind", [*ARRAYS, "pandas", "polars", "pyarrow"])
 def test_contexts_stay_what_they_are(kind):
     data = {"x": np.arange(N) % 3, "y": np.linspace(0, 1, N)}
     if kind in ("pandas", "polars", "pyarrow"):
@@ -152,7 +148,7 @@ def test_slates_of_more_candidates():
 
 ONE, TWO, PAGES = bandit_logs(0), bandit_logs(1), slate_logs(0)
 FRAME = {"x": np.arange(N), "y": np.ones(N)}
-TRIPLE, PI = np.ones((N, 3, 1)), {"pi": np.full((N, 3), 1 / 3)}
+TRIPLE, PI, ROWS = np.ones((N, 3, 1)), {"pi": np.full((N, 3), 1 / 3)}, np.ones(N)
 
 
 OTHERS = [  # what differs in the second logs, and what is told of it
@@ -162,35 +158,17 @@ OTHERS = [  # what differs in the second logs, and what is told of it
     ({"group": ["ann"] * N}, "group holds texts in logs 1 and numbers in logs 0"),
     ({"timestamp": np.arange(N)}, "timestamp holds numbers in logs 1 and times in"),
     ({"action_context": [[97], [0], [99]]}, "of 'b' differs in .* Give an action the"),
-    (
-        {"action_context": TRIPLE},
-        "action_context has 3 dim.* and 2 dimensions in logs 0",
-    ),
+    ({"action_context": TRIPLE}, "action_context has 3 dim.* and 2 dimensions in logs"),
     ({"logger": ["new", "mid"] * (N // 2)}, "of logs 0 has no column for 'mid', which"),
-    (
-        {"columns": {"note": np.ones((N, 2))}},
-        r"'note' has rows of shape \(2,\) in logs 1",
-    ),
-    (
-        {"columns": {"note": np.ones(N), "more": np.ones(N)}},
-        "logs 1 have column 'more'",
-    ),
-    (
-        {"context": np.ones((N, 3))},
-        r"context has rows of shape \(3,\) in logs 1 and \(2",
-    ),
+    ({"columns": {"note": np.ones((N, 2))}}, r"'note' has .* \(2,\) in logs 1"),
+    ({"columns": dict.fromkeys(("note", "more"), ROWS)}, "logs 1 have column 'more'"),
+    ({"context": np.ones((N, 3))}, r"context has .* \(3,\) in logs 1 and \(2"),
     ({"context": sparse.csr_matrix((N, 2))}, "context is a sparse matrix in logs 1"),
 ]
 OTHER_PAGES = [
     ({"logging_policy": UniformSlatePolicy(3)}, r"logging_policy is U.*3\) in logs 1"),
-    (
-        {"slate": np.tile([0, 1, 2], (N, 1))},
-        r"slate has rows of shape \(3,\) in logs 1",
-    ),
-    (
-        {"item_id": np.tile(list("zyxw"), (N, 1))},
-        r"item_id is \['z', 'y', 'x', 'w'\] in",
-    ),
+    ({"slate": np.tile([0, 1, 2], (N, 1))}, r"slate has .* \(3,\) in logs 1"),
+    ({"item_id": np.tile(list("zyxw"), (N, 1))}, r"item_id is \['z', 'y', 'x', 'w'\]"),
     ({"item_features": np.ones((4, 2))}, "item_features are .* in logs 0. Build all"),
 ]
 
@@ -216,58 +194,43 @@ def of_contexts(kind, second):
     return both(*({"context": one} for one in frames))
 
 
-CATEGORIES = {"x": "category"}
+def of_categories():
+    frame, kind = make("pandas", FRAME), {"x": "category"}
+    few = {"context": frame[-5:].astype(kind), "n": 5}
+    return both({"context": frame.astype(kind)}, few)
 
 
-@pytest.mark.parametrize(
-    ("parts", "words"),
-    [
-        (lambda: [], "at least one log"),
-        (lambda: [ONE, PAGES], "SlateLogs in logs 1 and BanditLogs in"),
-        (lambda: [ONE.replace(group=None), TWO], "1 have group, and logs 0 have none"),
-        (
-            lambda: [ONE[:9], TWO, ONE[5:20]],
-            r"row 0 of logs 2 is row 5 of logs 0 \(4 such rows\).*leave the rows out",
-        ),
-        (
-            lambda: [concat([TWO, ONE]), ONE[[3, 1]]],
-            r"row 0 of logs 1 is row 243 of logs 0 \(2 such rows\)",
-        ),
-        (
-            lambda: both({"labels": "abc"}, {"labels": "abd"}, action_context=TRIPLE),
-            "action_context of logs 0 has no column for 'd', which other logs have",
-        ),
-        (
-            lambda: both({"labels": "abc"}, {"labels": "bac"}, columns=PI),
-            "column 'pi' may have a column per action in logs 0.*Add it after concat",
-        ),
-        (
-            lambda: [ONE, bandit_logs(1, context=make("polars", FRAME))],
-            "context is a frame of polars in logs 1 and an array in logs 0",
-        ),
-        (
-            lambda: of_contexts("pandas", dict(reversed(FRAME.items()))),
-            r"context has the columns \['y', 'x'\] in logs 1 and \['x', 'y'\] in",
-        ),
-        *(
-            (
-                lambda kind=kind: of_contexts(kind, FRAME | {"y": ["a"] * N}),
-                "column 'y' of the context holds .* in logs 1 and .* in logs 0. Build",
-            )
-            for kind in ("pandas", "polars", "pyarrow")
-        ),
-        (
-            lambda: both(
-                {"context": make("pandas", FRAME).astype(CATEGORIES)},
-                {"context": make("pandas", FRAME)[-5:].astype(CATEGORIES), "n": 5},
-            ),
-            r"column 'x' of the context holds \[235, .*, 239\] in logs 1 and \[0, 1",
-        ),
+ABC, ABD, BAC = ({"labels": labels} for labels in ("abc", "abd", "bac"))
+APART = {
+    "at least one log": lambda: [],
+    "SlateLogs in logs 1 and BanditLogs in": lambda: [ONE, PAGES],
+    "1 have group, and logs 0 have": lambda: [ONE.replace(group=None), TWO],
+    r"2 is row 5 of .* \(4 .*leave the rows out": lambda: [ONE[:9], TWO, ONE[5:20]],
+    r"1 is row 243 of .* \(2 such": lambda: [concat([TWO, ONE]), ONE[[3, 1]]],
+    "0 has no column for 'd', which": lambda: both(ABC, ABD, action_context=TRIPLE),
+    "'pi' may .* 0.*Add it after concat": lambda: both(ABC, BAC, columns=PI),
+    "frame of polars in logs 1 and an array in logs 0": lambda: [
+        *(ONE, bandit_logs(1, context=make("polars", FRAME)))
     ],
-)
-def test_logs_that_do_not_go_together(parts, words):
+    r"\['y', 'x'\] in logs 1 and \['x', 'y'\] in": lambda: of_contexts(
+        "pandas", dict(reversed(FRAME.items()))
+    ),
+    r"'x' of the context holds \[235, .*, 239\] in logs 1 and \[0, 1": of_categories,
+}
+
+
+@pytest.mark.parametrize("words", APART)
+def test_logs_that_do_not_go_together(words):
     with pytest.raises(ValueError, match=f"(?s){words}"):
-        concat(parts())
+        concat(APART[words]())
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_that_hold_something_else_and_what_are_no_logs(library):
+    parts = of_contexts(library, FRAME | {"y": ["a"] * N})
+    told = "(?s)column 'y' of the context holds .* in logs 1 and .* in logs 0. Build"
+    with pytest.raises(ValueError, match=told):
+        concat(parts)
     with pytest.raises(TypeError, match=r"concat\(\[logs, more\]\), got BanditLogs"):
         concat(ONE)
     with pytest.raises(TypeError, match=r"got ndarray as logs 1\. Build logs"):
@@ -278,10 +241,8 @@ def test_estimated_propensities_beside_known_ones():
     from skope_ope import PropensityEstimator
 
     known = BanditLogs(ONE.context, ONE.action, ONE.reward, 1 / 3)
-    guessed = PropensityEstimator().fit_transform(
-        BanditLogs(TWO.context, TWO.action, TWO.reward)
-    )
-    guessed = guessed.replace(logging_proba=None)
+    guessed = BanditLogs(TWO.context, TWO.action, TWO.reward)
+    guessed = PropensityEstimator().fit_transform(guessed).replace(logging_proba=None)
     assert guessed.propensity_estimated
     with pytest.raises(ValueError, match="propensity_estimated is True in logs 1 and"):
         concat([known, guessed])
@@ -356,10 +317,8 @@ def test_differences_and_sums_of_joined_logs():
     swapped = IPS().fit(concat([b, a])).evaluate(ConstantPolicy("b"))
     with pytest.raises(ValueError, match="row_id"):
         one - swapped
-    sums = [
-        summarize(ConstantPolicy("a"), logs, evaluators=["IPS"])
-        for logs in (concat([a, b]), a, few_contexts(2, 50))
-    ]
+    parts, how = (concat([a, b]), a, few_contexts(2, 50)), {"evaluators": ["IPS"]}
+    sums = [summarize(ConstantPolicy("a"), logs, **how) for logs in parts]
     with pytest.raises(ValueError, match="rows 0 to 99 of the same logs in memory"):
         sums[0] + sums[1]
     assert sums[0] + sums[2] is not None

@@ -23,11 +23,9 @@ FRAMES = pytest.mark.frames
 
 
 CHECKS = [
-    pytest.param(estimator, check, id=f"{check.func.__name__}-{sparse_output}")
-    for sparse_output in (True, False, "auto")
-    for estimator, check in estimator_checks_generator(
-        ContextEncoder(sparse_output=sparse_output)
-    )
+    pytest.param(*pair, id=f"{pair[1].func.__name__}-{output}")
+    for output in (True, False, "auto")
+    for pair in estimator_checks_generator(ContextEncoder(sparse_output=output))
 ]
 
 

@@ -75,17 +75,13 @@ def test_group_by_the_name_of_a_column():
     views = DistinctViews("session").fit_transform(logs)
     assert views.row_id.position.tolist() == [0, 1, 2]
     assert views.columns["session"].tolist() == [1, 2, 3]
-    with pytest.raises(
-        ValueError, match=r"group 'user' is not a column .*\['session'\]"
-    ):
+    with pytest.raises(ValueError, match=r"'user' is not a column .*\['session'\]"):
         DistinctViews("user").fit(logs)
 
 
 def test_in_front_of_an_evaluator():
     rng = np.random.RandomState(1)
-    logs = logs_of(
-        rng.randint(0, 90, 500), rng.randint(0, 2, 500), rng.randint(0, 2, 500)
-    )
+    logs = logs_of(*(rng.randint(0, k, 500) for k in (90, 2, 2)))
     steps = make_pipeline(DistinctViews(), Replay(random_state=0)).fit(logs)
     alone = Replay(random_state=0).fit(DistinctViews().fit_transform(logs))
     assert steps.score(UniformPolicy()) == alone.score(UniformPolicy())
@@ -104,9 +100,7 @@ def test_time_that_runs_backwards_within_a_group_warns():
 
 def test_bad_input():
     bare = BanditLogs(np.zeros((2, 1)), [0, 1], [0.0, 1.0])
-    with pytest.raises(
-        ValueError, match=r"needs the groups of the rounds.*group=\.\.\."
-    ):
+    with pytest.raises(ValueError, match=r"needs the groups of the .*group=\.\.\."):
         DistinctViews().fit(bare)
     with pytest.raises(TypeError, match="DistinctViews takes BanditLogs, got ndarray"):
         DistinctViews().fit(np.zeros((2, 1)))

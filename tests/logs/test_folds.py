@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import (
     GroupKFold,
@@ -73,20 +72,12 @@ def by_hand(n_rounds, folds):
     return found
 
 
-@pytest.mark.parametrize(
-    "cv",
-    [
-        KFold(4, shuffle=True, random_state=0),
-        StratifiedKFold(3),
-        LeaveOneOut(),
-        TimeSeriesSplit(3),  # the first rounds are uncovered
-        ShuffleSplit(4, test_size=0.5, random_state=0),  # some in several test parts
-    ],
-    ids=str,
-)
-def test_splitters_of_scikit_learn(cv):
-    logs = logs_of()
-    assert trained_on(logs, cv) == by_hand(20, cv.split(logs, logs.action))
+def test_splitters_of_scikit_learn():
+    """Some leave the first rounds uncovered, or rounds in several test parts."""
+    logs, late = logs_of(), TimeSeriesSplit(3)
+    some = ShuffleSplit(4, test_size=0.5, random_state=0), StratifiedKFold(3)
+    for cv in (*some, KFold(4, shuffle=True, random_state=0), LeaveOneOut(), late):
+        assert trained_on(logs, cv) == by_hand(20, cv.split(logs, logs.action))
 
 
 def test_an_int_is_kfold_without_shuffling():
@@ -124,16 +115,6 @@ def test_pairs_of_rows_or_masks():
         assert trained_on(logs_of(6), cv) == [{3, 4, 5}] * 3 + [{0, 1, 2}] * 3
     # an empty test part does no harm
     assert trained_on(logs_of(4), [([0, 1], [2, 3]), ([0, 1], [])])[3] == {0, 1}
-
-
-@pytest.mark.parametrize("cv", [3, KFold(3, shuffle=True, random_state=0)], ids=str)
-def test_means_of_training_parts(cv):
-    reward = np.random.default_rng(0).normal(size=20)
-    logs = logs_of().replace(reward=reward)
-    found = DirectMethod(cv=cv).fit(logs).evaluate(UniformPolicy()).round_values
-    for train, test in (KFold(3) if cv == 3 else cv).split(range(20)):
-        means = [reward[train][logs.action[train] == a].mean() for a in range(3)]
-        assert_allclose(found[test], np.mean(means), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

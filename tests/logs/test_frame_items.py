@@ -33,15 +33,15 @@ LONG = {
     "query": ["q", "q", "r", "r"],
     "device": ["pc", "pc", "pc", "phone"],
 }
-NAMES = {
-    "round": "page",
-    "slot": "place",
-    "item": "doc",
-    "slot_reward": "click",
-    "context": ["query"],
-}
+NAMES = {"round": "page", "slot": "place", "item": "doc", "slot_reward": "click"}
+NAMES["context"] = ["query"]
 OF_QUERY = {"q": ["a", "b", "d"], "r": ["c", "d"], "unseen": ["a"]}
 WANT = [[True, True, False, True]] + 2 * [[False, False, True, True]]
+
+
+def offering(frame, candidates, by="query", names=NAMES):
+    how = {"candidates": candidates, "candidates_by": by}
+    return SlateLogs.from_frame(frame, **names, **how)
 
 
 def test_candidates_by_columns_of_the_pages(make_frame):
@@ -49,45 +49,30 @@ def test_candidates_by_columns_of_the_pages(make_frame):
     rows = [(query, doc) for query, docs in OF_QUERY.items() for doc in docs]
     table = make_frame({"query": [q for q, _ in rows], "doc": [d for _, d in rows]})
     for given in (OF_QUERY, table):
-        logs = SlateLogs.from_frame(
-            frame, **NAMES, candidates=given, candidates_by="query"
-        )
+        logs = offering(frame, given)
         assert_array_equal(logs.candidates, WANT)
         assert_array_equal(logs.item_id[0], list("abcd"))
     given = {("q", "pc"): ["a", "b"], ("r", "pc"): ["c"], ("r", "phone"): ["b", "c"]}
-    logs = SlateLogs.from_frame(
-        make_frame(LONG), **NAMES, candidates=given, candidates_by=["query", "device"]
-    )
+    logs = offering(make_frame(LONG), given, ["query", "device"])
     assert_array_equal(logs.candidates.sum(axis=1), [2, 1, 2])
 
 
 def test_the_wide_form_needs_no_column_of_the_page(make_frame):
     wide = make_frame({"one": ["b", "c"], "clicks": [1.0, 0.0], "query": ["q", "r"]})
-    logs = SlateLogs.from_frame(
-        wide, item=["one"], reward="clicks", context=["query"],
-        candidates=OF_QUERY, candidates_by="query",
-    )  # fmt: skip
-    assert_array_equal(logs.candidates, WANT[:2])
+    names = {"item": ["one"], "reward": "clicks", "context": ["query"]}
+    assert_array_equal(offering(wide, OF_QUERY, names=names).candidates, WANT[:2])
     with pytest.raises(ValueError, match="pass candidates_by='query'"):
-        SlateLogs.from_frame(
-            wide, item=["one"], reward="clicks", context=[], exclude=None,
-            candidates=OF_QUERY,
-        )  # fmt: skip
+        offering(wide, OF_QUERY, None, names | {"context": []})
 
 
 def test_a_series_of_lists_is_a_dict():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(LONG)
-    table = pandas.DataFrame(
-        [(query, doc) for query, docs in OF_QUERY.items() for doc in docs],
-        columns=["query", "doc"],
-    )
+    rows = [(query, doc) for query, docs in OF_QUERY.items() for doc in docs]
+    table = pandas.DataFrame(rows, columns=["query", "doc"])
     for by in (list, np.array):
         lists = table.groupby("query")["doc"].apply(by)
-        logs = SlateLogs.from_frame(
-            frame, **NAMES, candidates=lists, candidates_by="query"
-        )
-        assert_array_equal(logs.candidates, WANT)
+        assert_array_equal(offering(frame, lists).candidates, WANT)
     # a Series of items is still a list of all items
     logs = SlateLogs.from_frame(frame, **NAMES, candidates=pandas.Series(list("dcba")))
     assert_array_equal(logs.item_id[0], list("dcba"))
@@ -146,29 +131,25 @@ def table_of(make_frame, data=TABLE):
 
 
 def test_features_by_query_and_device(make_frame):
-    logs = SlateLogs.from_frame(
-        make_frame(WIDE), **OF_WIDE, candidates=LISTED, candidates_by="query",
-        item_features=table_of(make_frame), item_features_by="query",
-    )  # fmt: skip
+    features = {"item_features": table_of(make_frame), "item_features_by": "query"}
+    logs = offering(make_frame(WIDE), LISTED, names=OF_WIDE | features)
     assert logs.item_feature_names == ("score", "price")
     want = [[1, 2, 0], [5, 3, 4], [1, 2, 0]]  # zero: neither offered nor in the table
     assert_array_equal(logs.item_features[..., 0], want)
     assert logs[1:].item_feature_names == ("score", "price")
     assert logs.replace(group=[1, 2, 3]).item_feature_names == ("score", "price")
-    assert_array_equal(
-        RankingPolicy("score", 1).deterministic_slates(logs).T, [[1, 2, 1]]
-    )
+    slates = RankingPolicy("score", 1).deterministic_slates(logs)
+    assert_array_equal(slates.T, [[1, 2, 1]])
     data = {
         "query": ["q", "q", "r", "q", "q"],
         "device": ["pc", "pc", "pc", "phone", "phone"],
         "item": ["a", "b", "c", "a", "b"],
         "score": [1.0, 2.0, 3.0, 5.0, 4.0],
     }
-    logs = SlateLogs.from_frame(
-        make_frame(WIDE), **OF_WIDE,
-        candidates={"q": ["a", "b"], "r": ["c"]}, candidates_by="query",
-        item_features=make_frame(data), item_features_by=["query", "device"],
-    )  # fmt: skip
+    features = {"item_features": make_frame(data)}
+    features["item_features_by"] = ["query", "device"]
+    offered = {"q": ["a", "b"], "r": ["c"]}
+    logs = offering(make_frame(WIDE), offered, names=OF_WIDE | features)
     assert_array_equal(logs.item_features[..., 0], [[1, 2, 0], [0, 0, 3], [5, 4, 0]])
 
 
@@ -205,20 +186,18 @@ def test_mistakes(make_frame):
         ({"item": ["a"], "query": ["q"]}, by, ValueError, "no column of features"),
     ):
         features = {"a": [1.0]} if given is None else table_of(make_frame, given)
+        given = {**OF_WIDE, **offered, "item_features": features, **names}
         with pytest.raises(error) as caught:
-            SlateLogs.from_frame(
-                make_frame(WIDE), **OF_WIDE, **offered, item_features=features, **names
-            )
+            SlateLogs.from_frame(make_frame(WIDE), **given)
         for words in told:
             assert words in str(caught.value)
 
 
 def test_names_are_checked():
     slates = np.zeros((2, 1)), [[0], [1]], [1.0, 0.0]
+    told = "different name for each of the 2 columns"
     for names in (["score"], ["a", "a"]):
-        with pytest.raises(
-            ValueError, match="different name for each of the 2 columns"
-        ):
+        with pytest.raises(ValueError, match=told):
             SlateLogs(*slates, item_features=np.eye(2), item_feature_names=names)
 
 
@@ -233,19 +212,21 @@ def all_pages(make_frame):
         for j, item in enumerate(page, 1)
     ]
     columns = map(list, zip(*rows, strict=True))
-    return make_frame(
-        dict(zip(("page", "slot", "item", "click"), columns, strict=True))
-    )
+    names = ("page", "slot", "item", "click")
+    return make_frame(dict(zip(names, columns, strict=True)))
 
 
 OF_PAGES = {name: name for name in ("slot", "item")}
 OF_PAGES |= {"round": "page", "slot_reward": "click", "context": []}
+UNIFORM = UniformSlatePolicy(2)
+
+
+def pages_of(frame, policy=UNIFORM, **more):
+    return SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=policy, **more)
 
 
 def test_short_pages_had_fewer_slots(make_frame):
-    logs = SlateLogs.from_frame(
-        all_pages(make_frame), **OF_PAGES, logging_policy=UniformSlatePolicy(2)
-    )
+    logs = pages_of(all_pages(make_frame))
     assert_array_equal(logs.candidates.any(axis=2), [[1, 1]] * 6 + [[1, 0]] * 6)
     target = np.array([[0, 2]] * 6 + [[0, -1]] * 6)
     # over all pages the weighted mean is the value: a first, c second
@@ -257,57 +238,37 @@ def test_short_pages_had_fewer_slots(make_frame):
     same = PseudoInverse().fit(logs).evaluate(logs.logging_policy)
     assert_allclose(same.round_values, logs.reward)
     facts = make_frame({"item": list("abc"), "score": [1.0, 3.0, 2.0]})
-    logs = SlateLogs.from_frame(
-        all_pages(make_frame), **OF_PAGES, item_features=facts,
-        logging_policy=UniformSlatePolicy(2),
-    )  # fmt: skip
+    logs = pages_of(all_pages(make_frame), item_features=facts)
     slates = RankingPolicy("score", 2).deterministic_slates(logs)
     assert_array_equal(slates, [[1, 2]] * 6 + [[1, -1]] * 6)
 
 
 def test_which_pages_are_not_shortened(make_frame):
-    policy = UniformSlatePolicy(2)
     frame = all_pages(make_frame)
     # a policy that may leave slots empty, or none
     product = ProductSlatePolicy(np.full((1, 2, 3), 0.3))
-    for other in (None, product):
-        logs = SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=other)
-        assert logs.candidates is None
+    for other in (None, product, MixtureSlatePolicy([UNIFORM, product], [0.5, 0.5])):
+        assert pages_of(frame, other).candidates is None
     # a page that offers no more than it shows
     offered = {k: list("abc") for k in range(6)}
     offered |= {k: ["abc"[k % 3]] for k in range(6, 12)}
-    logs = SlateLogs.from_frame(
-        frame, **OF_PAGES, logging_policy=policy, candidates=offered
-    )
-    assert logs.candidates.ndim == 2
+    assert pages_of(frame, candidates=offered).candidates.ndim == 2
     # candidates that the user gives by slot
     by_slot = {k: [list("abc"), list("abc")] for k in range(12)}
-    logs = SlateLogs.from_frame(
-        frame, **OF_PAGES, logging_policy=policy, candidates=by_slot
-    )
-    assert logs.candidates is None
+    assert pages_of(frame, candidates=by_slot).candidates is None
     weights = PlackettLuceSlatePolicy([1.0, 2.0, 3.0], 2)
-    mixture = MixtureSlatePolicy([UniformSlatePolicy(2), weights], [0.5, 0.5])
-    logs = SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=mixture)
+    logs = pages_of(frame, MixtureSlatePolicy([UNIFORM, weights], [0.5, 0.5]))
     assert_array_equal(logs.candidates.any(axis=2), [[1, 1]] * 6 + [[1, 0]] * 6)
-    product = ProductSlatePolicy(np.full((1, 2, 3), 0.3))
-    mixture = MixtureSlatePolicy([UniformSlatePolicy(2), product], [0.5, 0.5])
-    logs = SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=mixture)
-    assert logs.candidates is None
-    frame = make_frame(
-        {"page": [1, 1, 2], "slot": [1, 2, 2], "item": list("abc"), "click": [0, 1, 0]}
-    )
-    logs = SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=UniformSlatePolicy(2))
+    data = {"page": [1, 1, 2], "slot": [1, 2, 2], "item": list("abc")}
+    logs = pages_of(make_frame(data | {"click": [0, 1, 0]}))
     assert logs.candidates is None
     with pytest.raises(ValueError, match="was an item not logged"):
         PseudoInverse().fit(logs)
 
 
 def test_messages_about_short_slates():
-    logs = SlateLogs(
-        np.zeros((2, 1)), [[0, 1], [2, -1]], [1.0, 0.0],
-        logging_policy=UniformSlatePolicy(2),
-    )  # fmt: skip
+    slates = np.zeros((2, 1)), [[0, 1], [2, -1]], [1.0, 0.0]
+    logs = SlateLogs(*slates, logging_policy=UNIFORM)
     with pytest.raises(ValueError, match=r"Did this page have 1 slots only\?"):
         PseudoInverse().fit(logs)
     narrow = logs.replace(logging_policy=UniformSlatePolicy(1))
@@ -341,12 +302,8 @@ def test_a_reward_of_the_page_is_seen(slot_reward, slate, warns):
     rewards = pd.DataFrame(np.where(slate < 0, 0, slot_reward), columns=["x", "y", "z"])
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", LogsWarning)
-        SlateLogs.from_frame(
-            pd.concat([frame, rewards], axis=1),
-            item=["a", "b", "c"],
-            slot_reward=["x", "y", "z"],
-            context=[],
-        )
+        names = {"item": ["a", "b", "c"], "slot_reward": ["x", "y", "z"]}
+        SlateLogs.from_frame(pd.concat([frame, rewards], axis=1), **names, context=[])
     assert len(found) == warns
     for one in found:
         assert "the 40 pages with several items" in str(one.message)

@@ -28,9 +28,8 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("narwhals")
 
 
-class Told:
-    def __call__(self, frame):
-        return 0.5
+def function(frame):
+    return 0.5
 
 
 def test_a_context_is_never_guessed(make_frame):
@@ -61,11 +60,7 @@ def test_a_context_is_never_guessed(make_frame):
         ({"context": None, "exclude": ["z"]}, ValueError, "column 'z' is not in the"),
         ({"context": None, "exclude": "age"}, TypeError, "exclude must be a list of"),
         ({"context": "age"}, TypeError, r"context must be a list .* Use \['age'\]"),
-        (
-            {"context": ["click"]},
-            ValueError,
-            "column 'click' is the reward, so it cannot",
-        ),
+        ({"context": ["click"]}, ValueError, "column 'click' is the reward, so it ca"),
         ({"context": ["item"]}, ValueError, "column 'item' is the action"),
         ({"context": ["age", "age"]}, ValueError, "names column 'age' twice"),
         ({"logging_proba": "mu_a"}, TypeError, "logging_proba must be a list"),
@@ -73,11 +68,7 @@ def test_a_context_is_never_guessed(make_frame):
         ({"action": None}, ValueError, "needs the name of the action column"),
         ({"reward": None}, ValueError, "needs the name of the reward column"),
         ({"reward": "city", "context": ["age"]}, TypeError, "reward must hold numbers"),
-        (
-            {"propensity": "age", "context": ["city"]},
-            ValueError,
-            r"propensity must lie in \(0, 1\]",
-        ),
+        ({"propensity": "age", "context": []}, ValueError, r"must lie in \(0, 1\]"),
         ({"timestamp": "city"}, TypeError, "timestamp must be"),
     ],
     ids=str,
@@ -103,9 +94,7 @@ def test_missing_values_are_refused_by_column_and_row(make_frame, name):
 
 def test_what_is_no_frame_is_refused():
     for frame in (DATA, np.zeros((4, 3)), None, "logs.csv"):
-        with pytest.raises(
-            TypeError, match="expects a pandas, polars or pyarrow table"
-        ):
+        with pytest.raises(TypeError, match="a pandas, polars or pyarrow table"):
             BanditLogs.from_frame(frame, action="item", reward="click")
     names = pd.MultiIndex.from_tuples([("log", "action"), ("log", "reward")])
     frame = pd.DataFrame([[0, 1.0]], columns=names)
@@ -135,7 +124,7 @@ def test_without_narwhals_the_remedy_is_named(monkeypatch):
     ("field", "found", "called"),
     [
         ("propensity", {"a": 0.5}, r"a column or one number, got a dict\. .*'p'"),
-        ("propensity", Told(), r"a column or one number, got a function\. .*'p'"),
+        ("propensity", function, r"a column or one number, got a function\. .*'p'"),
         ("propensity", np.full(4, 0.5), r"a column or one number, got an array\."),
         ("propensity", [0.5] * 4, r"a column or one number, got a list\."),
         ("action", list("abab"), r"the name of a column, got a list\."),
@@ -143,11 +132,11 @@ def test_without_narwhals_the_remedy_is_named(monkeypatch):
         ("group", range(4), r"the name of a column, got a range\."),
         ("timestamp", np.arange(4), r"the name of a column, got an array\."),
         ("sample_weight", (1.0,) * 4, r"the name of a column, got a tuple\."),
-        ("logger", Told(), r"the name of a column, got a function\."),
+        ("logger", function, r"the name of a column, got a function\."),
         ("context", np.ones((4, 1)), r"list of column names, got an array\."),
         ("context", [np.ones(4)], r"list of column names, and the list holds an arr"),
         ("context", {"age": 1}, r"list of column names, got a dict\."),
-        ("context", Told(), r"list of column names, got a function\."),
+        ("context", function, r"list of column names, got a function\."),
         ("context", 3, r"list of column names, got an int\."),
         ("exclude", 3, r"list of column names, got an int\."),
         ("columns", np.ones(4), r"list of column names, got an array\."),
@@ -162,17 +151,10 @@ def test_values_in_place_of_names(make_frame, field, found, called):
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_series_and_a_frame_in_place_of_names(library):
     frame = pytest.importorskip(library).DataFrame(DATA)
-    how = {
-        "pandas": r"assign\(p=\.\.\.\), and pass 'p'",
-        "polars": r"with_columns\(p=\.\.\.",
-    }
-    p = frame["p"]
+    pandas, p = library == "pandas", frame["p"]
+    how = r"assign\(p=\.\.\.\), and pass 'p'" if pandas else r"with_columns\(p=\.\.\."
     for field, value, told in (
-        (
-            "propensity",
-            p,
-            rf"got a Series\. Add it to the frame: frame\.{how[library]}",
-        ),
+        ("propensity", p, rf"got a Series\. Add it to the frame: frame\.{how}"),
         ("reward", frame["click"], r"reward must be .*column, got a Series"),
         ("context", frame[["age"]], r"context must .*a DataFrame\. Use \['age'\]"),
         ("context", p, r"context must be a list .*, got a Series"),
@@ -223,9 +205,8 @@ def test_the_code_in_the_message_works(library, width):
     exec(code, scope)
     actions = ["b", "a", *map(str, range(width - 2))]
     proba = {one: f"router.p_{j}" for j, one in enumerate(actions)}
-    logs = BanditLogs.from_frame(
-        scope["frame"], **OF_LISTS, actions=actions, logging_proba=proba
-    )
+    names = OF_LISTS | {"actions": actions, "logging_proba": proba}
+    logs = BanditLogs.from_frame(scope["frame"], **names)
     np.testing.assert_allclose(logs.propensity, [1 / width, 0.75, 1 / width])
 
 
@@ -272,10 +253,7 @@ def test_times_that_are_texts_are_read_by_the_code_in_the_message(library):
     roles = {"action": "a", "reward": "r", "context": [], "timestamp": "ts"}
     with pytest.raises(TypeError, match=r"timestamp must be 1-d") as told:
         BanditLogs.from_frame(frame, **roles)
-    start = {
-        "pandas": r"In pandas, (.*?) reads texts",
-        "polars": r"in polars, (.*?)\.$",
-    }
+    start = {"pandas": r"In pandas, (.*?) reads", "polars": r"in polars, (.*?)\.$"}
     code = re.search(start[library], str(told.value))[1]
     scope = {"frame": frame, "column": "ts", "pd": module}
     exec(f"frame = {code}" if library == "polars" else code, scope)
@@ -320,11 +298,8 @@ def test_what_the_note_says_works():
     model = LogisticRegression()
     encode = OneHotEncoder(handle_unknown="ignore")
     columns = make_column_transformer((encode, ["device"]), remainder="passthrough")
-    for pipeline in (
-        make_pipeline(columns, model),
-        make_pipeline(ContextEncoder(), model),
-    ):
-        policy = ClassifierPolicy(pipeline).fit(LOGS)
+    for first in (columns, ContextEncoder()):
+        policy = ClassifierPolicy(make_pipeline(first, model)).fit(LOGS)
         assert policy.predict(LOGS.context).shape == (60,)
         assert policy.classifier_.steps[1][1].__class__ is LogisticRegression
 

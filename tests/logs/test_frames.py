@@ -29,15 +29,8 @@ DATA = {
     **MU,
     "server": ["x", "y", "x", "y"],
 }
-OF_FIELD = {
-    "action": "item",
-    "reward": "click",
-    "propensity": "p",
-    "timestamp": "t",
-    "group": "user",
-    "sample_weight": "weight",
-    "logger": "server",
-}
+OF_FIELD = {"action": "item", "reward": "click", "propensity": "p", "timestamp": "t"}
+OF_FIELD |= {"group": "user", "sample_weight": "weight", "logger": "server"}
 NAMES = OF_FIELD | {"context": ["age", "city"], "logging_proba": [*MU]}
 # kind of frame: library and what makes it from a dict
 ODD = {"index": [7, 7, 0, 1]}
@@ -117,23 +110,18 @@ def test_outcomes_of_a_real_trial_stay_out(data_dir):
     """`spend` and `conversion` came after the letter, as the visit did."""
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_csv(data_dir / "hillstrom_email_part1.csv.gz", nrows=500)
+    names = {"action": "segment", "reward": "visit"}
     with pytest.raises(ValueError, match=r"not used yet: 'recency'.*'conversion', 'sp"):
-        BanditLogs.from_frame(frame, action="segment", reward="visit")
-    logs = BanditLogs.from_frame(
-        frame, action="segment", reward="visit", exclude=["spend", "conversion"]
-    )
+        BanditLogs.from_frame(frame, **names)
+    logs = BanditLogs.from_frame(frame, **names, exclude=["spend", "conversion"])
     known = "recency history_segment history mens womens zip_code newbie channel"
     assert columns_of(logs) == known.split()
 
 
 def test_probabilities_of_all_loggers_have_a_column_each(make_frame):
     proba = {"under_x": [0.25, 0.4, 0.3, 0.2], "under_y": [0.5, 0.7, 0.6, 0.1]}
-    names = {
-        "action": "item",
-        "reward": "click",
-        "logger": "server",
-        "context": ["age"],
-    }
+    names = {name: OF_FIELD[name] for name in ("action", "reward", "logger")}
+    names["context"] = ["age"]
     frame = make_frame({**DATA, **proba})
     logs = BanditLogs.from_frame(frame, **names, logger_proba=[*proba])
     assert logs.shape == (4, 1)
@@ -159,9 +147,8 @@ def test_logs_do_not_follow_what_the_user_writes_later():
 
 
 def test_round_trip(make_frame):
-    logs = BanditLogs.from_frame(make_frame(), **NAMES).with_columns(
-        pi=np.full((4, 3), 1 / 3), score=[4, 3, 2, 1]
-    )
+    logs = BanditLogs.from_frame(make_frame(), **NAMES)
+    logs = logs.with_columns(pi=np.full((4, 3), 1 / 3), score=[4, 3, 2, 1])
     frame = logs.to_frame()
     assert type(frame) is type(logs.context)
     names = {name: name for name in OF_FIELD} | {"context": ["age", "city"]}
@@ -189,16 +176,11 @@ def test_a_frame_of_another_library(make_frame, backend):
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
 def test_frames_from_arrays(backend, container):
     pytest.importorskip(backend or "pandas")
-    logs = BanditLogs(
-        container(np.arange(8.0).reshape(4, 2)),
-        DATA["item"],
-        DATA["click"],
-        logger=DATA["server"],
-        logger_proba=np.full((4, 2), 0.5),
-        available=np.ones((4, 3), dtype=bool),
-        action_context=np.zeros((3, 5)),
-    ).with_columns(deep=np.arange(16).reshape(4, 2, 2))
-    frame = logs.to_frame(backend)
+    X = container(np.arange(8.0).reshape(4, 2))
+    fields = {"logger": DATA["server"], "logger_proba": np.full((4, 2), 0.5)}
+    fields |= {"available": np.full((4, 3), True), "action_context": np.zeros((3, 5))}
+    logs = BanditLogs(X, DATA["item"], DATA["click"], **fields)
+    frame = logs.with_columns(deep=np.arange(16).reshape(4, 2, 2)).to_frame(backend)
     assert nw.from_native(frame).columns == [
         *("context_0", "context_1", "action", "reward", "propensity", "logger"),
         *("logger_proba_x", "logger_proba_y"),

@@ -48,9 +48,8 @@ ROWS = np.arange(N)
 
 def logs_of(rows=ROWS, context=X, action=ACTION, reward=REWARD, **fields):
     fields = {name: np.asarray(values)[rows] for name, values in fields.items()}
-    return BanditLogs(
-        context[rows], action[rows], reward[rows], actions=[0, 1, 2], **fields
-    )
+    given = context[rows], action[rows], reward[rows]
+    return BanditLogs(*given, actions=[0, 1, 2], **fields)
 
 
 def found(logs, known):
@@ -67,11 +66,11 @@ def test_any_rows_in_any_order():
     for rows in (ROWS[100:250], RNG.permutation(N), copies, ROWS[7:9]):
         assert_array_equal(found(logs_of(rows), known), rows)
     assert pickle.dumps(known) == before
-    both = (
-        np.concatenate([X[:50], RNG.normal(size=(N, 3))]),
-        np.append(ACTION[:50], ACTION),
+    context, action = (
+        np.vstack([X[:50], RNG.normal(size=(N, 3))]),
+        [*ACTION[:50], *ACTION],
     )
-    other = BanditLogs(*both, np.ones(N + 50), actions=[0, 1, 2])
+    other = BanditLogs(context, action, np.ones(N + 50), actions=[0, 1, 2])
     assert_array_equal(found(other, known), np.append(ROWS[:50], np.full(N, -1)))
 
 
@@ -200,27 +199,22 @@ def test_a_log_that_was_built_anew_gives_the_same_numbers():
     reward = x[np.arange(600), action] + rng.normal(size=600)
     first, second = (BanditLogs(x, action, reward, 1 / 3) for _ in range(2))
     model = DecisionTreeRegressor(random_state=0)
-    for evaluator in (
-        DoublyRobust(reward_model=model),
-        DoublyRobust(),
-        DRns(reward_model=model, random_state=0),
-    ):
+    evaluators = DoublyRobust(reward_model=model), DoublyRobust()
+    for evaluator in (*evaluators, DRns(reward_model=model, random_state=0)):
         fitted = evaluator.fit(first)
         own, again = (fitted.evaluate(UniformPolicy(), one) for one in (None, second))
         assert again.value == own.value
         assert again.standard_error == own.standard_error
     estimator = PropensityEstimator().fit(first)
-    assert_array_equal(
-        estimator.transform(second).propensity, estimator.transform(first).propensity
-    )
+    p, again = (estimator.transform(one).propensity for one in (first, second))
+    assert_array_equal(again, p)
 
 
 def test_slates():
     logs = make_slate_logs(N, random_state=0)
-    rows, n = ROWS[::-3], logs.n_candidates
-    again = SlateLogs(
-        logs.context[rows], logs.slate[rows], logs.reward[rows], n_candidates=n
-    )
+    rows = ROWS[::-3]
+    given = (values[rows] for values in (logs.context, logs.slate, logs.reward))
+    again = SlateLogs(*given, n_candidates=logs.n_candidates)
     assert_array_equal(found(again, logs), rows)
     assert (found(make_slate_logs(N, random_state=1), logs) < 0).all()
 
@@ -274,14 +268,9 @@ def test_folds_inside_of_a_fold_have_seen_none_of_its_test_rounds():
         folds = list(cv.split(np.arange(20)))
         held_out = HeldOut(logs, cv)
         for k, (train, _) in enumerate(folds):
-            found = [
-                [train[rows].tolist() for rows in pair] for pair in held_out.inside(k)
-            ]
-            expected = [
-                [np.intersect1d(train, rows).tolist() for rows in pair]
-                for m, pair in enumerate(folds)
-                if m != k
-            ]
+            inside, others = held_out.inside(k), folds[:k] + folds[k + 1 :]
+            found = [[train[rows].tolist() for rows in pair] for pair in inside]
+            expected = [[np.intersect1d(train, r).tolist() for r in p] for p in others]
             assert found == [pair for pair in expected if all(pair)]
 
 
@@ -289,13 +278,10 @@ def test_folds_inside_of_a_fold_have_seen_none_of_its_test_rounds():
 TABLE = np.array([[0, 1, -3], [2, 0, 4], [0, 0, 0], [1, 1, 2], [0, 1, -3]])
 
 
-def test_splitmix():
+def test_the_hash_is_the_same_in_every_process():
     # the first numbers of the generator from state 0 (Steele, Lea, Flood 2014)
     state = np.array([0, 0x9E3779B97F4A7C15], dtype=np.uint64)
     assert mixed(state).tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
-
-
-def test_the_hash_is_the_same_in_every_process():
     labels = np.empty(4, dtype=object)
     labels[:] = ["a", 1, None, (2, "b")]
     assert column_words(labels).tolist() == [
@@ -327,9 +313,8 @@ def test_sparse_rows_are_those_of_dense_ones(kind):
     table[tuple(where[3] for where in rows.nonzero())] = 0.0
     rows.data[3] = 0.0  # a zero that is stored
     assert_array_equal(context_words(rows.asformat(kind)), context_words(table))
-    assert_array_equal(
-        context_words(sparse.csr_matrix(rows[:, :0])), context_words(table[:, :0])
-    )
+    none = context_words(sparse.csr_matrix(rows[:, :0]))
+    assert_array_equal(none, context_words(table[:, :0]))
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
@@ -352,27 +337,19 @@ def test_frames_of_texts_dates_and_missing_values(library):
     assert len(set(context_words(frame).tolist())) == 3
 
 
-@pytest.mark.parametrize(
-    "alike",
-    [
-        [1, 1.0, True, np.float32(1), np.int8(1), Decimal(1), Fraction(1)],
-        [None, float("nan"), np.nan, np.datetime64("NaT"), np.timedelta64("NaT")],
-        ["1", np.str_("1")],
-        [(1, "a"), (1.0, "a")],
-        [
-            datetime(2020, 1, 1, 1, tzinfo=UTC),
-            datetime(2020, 1, 1, 1),
-            np.datetime64("2020-01-01T01", "h"),
-            np.datetime64("2020-01-01T01", "ns"),
-        ],
-        [date(2020, 1, 1), np.datetime64("2020-01-01", "D")],
-        [timedelta(hours=1), np.timedelta64(60, "m")],
-        [10**400, 10**400],
-        [object(), object()],
-        [[1, 2], [1, 2]],
-    ],
-    ids=lambda labels: type(labels[0]).__name__,
-)
+TIMES = [np.datetime64("2020-01-01T01", unit) for unit in ("h", "ns")]
+TIMES += [datetime(2020, 1, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 1)]
+ALIKE = [
+    [1, 1.0, True, np.float32(1), np.int8(1), Decimal(1), Fraction(1)],
+    [None, float("nan"), np.nan, np.datetime64("NaT"), np.timedelta64("NaT")],
+    *(["1", np.str_("1")], [(1, "a"), (1.0, "a")], TIMES),
+    [date(2020, 1, 1), np.datetime64("2020-01-01", "D")],
+    *([timedelta(hours=1), np.timedelta64(60, "m")], [10**400, 10**400]),
+    *([object(), object()], [[1, 2], [1, 2]]),
+]
+
+
+@pytest.mark.parametrize("alike", ALIKE, ids=lambda labels: type(labels[0]).__name__)
 def test_labels_that_are_alike(alike):
     words = set()
     for label in alike:

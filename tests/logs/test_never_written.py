@@ -276,6 +276,10 @@ def modelled(model, logs, evaluator=DoublyRobust, policy=None):
     return evaluator(reward_model=model).fit(logs).score(policy)
 
 
+def frozen(writes, logs):
+    return FrozenEstimator(ActionRewardModel(Regressor(writes)).fit(logs))
+
+
 def replayed(policy, logs, evaluator=Replay):
     return evaluator(random_state=0).fit(logs).score(policy)
 
@@ -332,9 +336,7 @@ ASKED = {
         ),
         "segments": lambda w: SegmentedPolicy(Learner(w), labels(w)),
         "segments of a mean": lambda w: SegmentedPolicy(EpsilonGreedy(), labels(w)),
-        "OnlineClassifierPolicy": lambda w: OnlineClassifierPolicy(
-            scaled(w, LogisticRegression())
-        ),
+        "classifier": lambda w: OnlineClassifierPolicy(scaled(w, LogisticRegression())),
         "LinUCB": lambda w: LinUCB(
             features=FrozenEstimator(Features(w).fit(numbers()))
         ),
@@ -353,12 +355,8 @@ CASES |= {
     ),
     "audit": lambda w, logs: [judged(Rule(w), logs), judged(Rule(), logs)],
     "frozen learner": lambda w, logs: values(Learner(w).fit(logs).frozen(True), logs),
-    "frozen model": lambda w, logs: modelled(
-        FrozenEstimator(ActionRewardModel(Regressor(w)).fit(logs)), logs
-    ),
-    "direct method": lambda w, logs: modelled(
-        Regressor(w), logs, DirectMethod, Learner(w)
-    ),
+    "frozen model": lambda w, logs: modelled(frozen(w, logs), logs),
+    "direct": lambda w, logs: modelled(Regressor(w), logs, DirectMethod, Learner(w)),
     "propensities": lambda w, logs: (
         PropensityEstimator(Classifier(w)).fit_transform(logs).propensity.tolist()
     ),
@@ -402,15 +400,8 @@ def csv_file(frame, path):
     return path / "log.csv"
 
 
-BOTH = [
-    "policy",
-    "policy by hand",
-    "policy that predicts",
-    "policy of logs",
-    "function",
-]
-BOTH += ["mixture", "comparison", "audit", "learner", "learner in DRns"]
-BOTH += ["mixture", "comparison", "audit", "learner", "learner in DRns"]
+BOTH = ["policy", "policy by hand", "policy that predicts", "policy of logs"]
+BOTH += ["function", "mixture", "comparison", "audit", "learner", "learner in DRns"]
 # policies and models on lazy frames are columns or expressions, no code of users
 LAZY_CASES = {name: CASES[name] for name in BOTH} | {
     "regressor": lambda w, logs: values(Rule(), logs, reward_model=Regressor(w))
@@ -454,35 +445,41 @@ def direct(model, logs):
     return modelled(model, logs, SlateDirectMethod, UniformSlatePolicy(1))
 
 
+def scored(policy, logs, evaluator=SlateIPS):
+    return evaluator().fit(logs).score(policy)
+
+
+def drawn(writes):
+    return SampledSlatePolicy(ShowsFirst(writes), n_samples=2, random_state=0)
+
+
+def shown_to(writes, logs):
+    return EmpiricalSlatePolicy.seen_in(
+        logs, by=lambda one: labels(writes)(one.context)
+    )
+
+
+def logged_by(writes, logs):
+    return logs.replace(logging_policy=ShowsFirst(writes))
+
+
+def additive(writes):
+    return AdditiveSlateModel(LinearRegression(copy_X=not writes))
+
+
 SLATE_CASES = {
-    "by hand": lambda w, logs: [
-        evaluator.fit(logs).score(ShowsFirst(w))
-        for evaluator in (PseudoInverse(), SlateIPS())
-    ],
-    "draws": lambda w, logs: (
-        PseudoInverse()
-        .fit(logs)
-        .score(SampledSlatePolicy(ShowsFirst(w), n_samples=2, random_state=0))
+    "by hand": lambda w, logs: scored(ShowsFirst(w), logs),
+    "pseudo-inverse": lambda w, logs: scored(ShowsFirst(w), logs, PseudoInverse),
+    "draws": lambda w, logs: scored(drawn(w), logs, PseudoInverse),
+    "weights": lambda w, logs: scored(
+        PlackettLuceSlatePolicy(slate_weights(w), 1), logs
     ),
-    "weights": lambda w, logs: (
-        SlateIPS().fit(logs).score(PlackettLuceSlatePolicy(slate_weights(w), 1))
-    ),
-    "logger": lambda w, logs: (
-        SlateIPS()
-        .fit(logs.replace(logging_policy=ShowsFirst(w)))
-        .score(UniformSlatePolicy(1))
-    ),
-    "labels": lambda w, logs: (
-        EmpiricalSlatePolicy.seen_in(logs, by=lambda logs: labels(w)(logs.context))
-        .slot_marginals(logs)
-        .tolist()
-    ),
+    "logger": lambda w, logs: scored(UniformSlatePolicy(1), logged_by(w, logs)),
+    "labels": lambda w, logs: shown_to(w, logs).slot_marginals(logs),
     "model": lambda w, logs: direct(Regressor(w), logs),
-    "additive": lambda w, logs: direct(
-        AdditiveSlateModel(LinearRegression(copy_X=not w)), logs
-    ),
+    "additive": lambda w, logs: direct(additive(w), logs),
     "ranker": lambda w, logs: (
-        RankingPolicy(Regressor(w), 1).fit(logs).slot_marginals(logs).tolist()
+        RankingPolicy(Regressor(w), 1).fit(logs).slot_marginals(logs)
     ),
 }
 

@@ -32,10 +32,8 @@ N = 40
 @pytest.fixture
 def frame():
     rng = np.random.default_rng(0)
-    columns = {
-        "x": rng.normal(size=N),
-        "action": rng.permutation(["a", "b"] * (N // 2)),
-    }
+    action = rng.normal(size=N), rng.permutation(["a", "b"] * (N // 2))
+    columns = dict(zip(("x", "action"), action, strict=True))
     columns |= {"reward": rng.normal(size=N), "p": 0.5, "time": np.arange(N)}
     return pandas.DataFrame(columns | {"user": rng.integers(5, size=N)})
 
@@ -51,9 +49,8 @@ def built(frame, **changed):
 
 
 def of_frame(frame, context=("x",)):
-    return BanditLogs.from_frame(
-        frame, action="action", reward="reward", propensity="p", context=list(context)
-    )
+    names = {"action": "action", "reward": "reward", "propensity": "p"}
+    return BanditLogs.from_frame(frame, **names, context=list(context))
 
 
 def table(frame, first=0.3):
@@ -183,9 +180,8 @@ def test_weights_and_masks_are_compared(frame):
         evaluate(UniformPolicy(), logs, sample_weight=weight)
     with pytest.raises(RowError, match="index of sample_weight has"):
         IPS().fit(logs).evaluate(UniformPolicy(), sample_weight=weight)
-    np.testing.assert_array_equal(
-        logs[some["user"] == 1].reward, some["reward"][some["user"] == 1]
-    )
+    ones = some["user"] == 1
+    np.testing.assert_array_equal(logs[ones].reward, some["reward"][ones])
     with pytest.raises(RowError, match="index of the mask has"):
         logs[frame["user"] == 1]
     arrays = BanditLogs(frame[["x"]].to_numpy(), list(frame["action"]), [0.0] * N)
@@ -268,9 +264,7 @@ def test_columns_of_one_frame_go_together(frame, number):
             mine = logs[part]
             taken = mine.replace(reward=reward.iloc[np.arange(len(some))[part]])
             np.testing.assert_array_equal(taken.reward, 2 * mine.reward)
-
-
-def test_train_test_split_of_logs_and_of_a_series(frame):
+    # train_test_split of logs and of a series
     logs = of_frame(frame)
     parts = train_test_split(logs, frame["reward"], frame["p"], random_state=3)
     train, test, train_reward, test_reward, *_ = parts
@@ -440,6 +434,5 @@ def test_sums_by_page_are_in_another_order(frame, context, shuffled):
     np.testing.assert_array_equal(logs.replace(reward=right).reward, logs.reward)
     firsts = long.drop_duplicates("page")["reward"]
     np.testing.assert_array_equal(logs.replace(reward=firsts).reward, logs.reward)
-    np.testing.assert_array_equal(
-        logs[::2].replace(reward=right[::2]).reward, logs.reward[::2]
-    )
+    half = logs[::2].replace(reward=right[::2])
+    np.testing.assert_array_equal(half.reward, logs.reward[::2])

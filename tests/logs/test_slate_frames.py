@@ -15,40 +15,22 @@ from tests.logs._worlds import assert_same_fields
 pytestmark = pytest.mark.frames
 pytest.importorskip("narwhals")
 
-WIDE = {
+PAGES = {
     "age": [31, 54, 22],
     "city": ["Ulm", "Bonn", "Ulm"],
-    "first": ["b", None, "c"],
-    "second": ["a", "c", None],
-    "click_1": [1.0, 0.0, 0.0],
-    "click_2": [2.0, 1.0, 0.0],
     "total": [3.0, 1.0, 0.5],
     "p": [0.5, 0.25, 0.125],
     "user": ["x", "y", "x"],
     "t": [3, 1, 2],
     "query": ["q", "r", "q"],
 }
-LONG = {
-    "page": [7, 7, 3, 5],
-    "place": [1, 2, 2, 1],
-    "item": ["b", "a", "c", "c"],
-    "click": [1.0, 2.0, 1.0, 0.0],
-    "age": [31, 31, 54, 22],
-    "city": ["Ulm", "Ulm", "Bonn", "Ulm"],
-    "total": [3.0, 3.0, 1.0, 0.5],
-    "p": [0.5, 0.5, 0.25, 0.125],
-    "user": ["x", "x", "y", "x"],
-    "t": [3, 3, 1, 2],
-    "query": ["q", "q", "r", "q"],
-}
-OF_PAGE = {
-    "reward": "total",
-    "propensity": "p",
-    "group": "user",
-    "timestamp": "t",
-    "context": ["age", "city"],
-    "columns": ["query"],
-}
+WIDE = PAGES | {"first": ["b", None, "c"], "second": ["a", "c", None]}
+WIDE |= {"click_1": [1.0, 0.0, 0.0], "click_2": [2.0, 1.0, 0.0]}
+LONG = {name: [values[k] for k in (0, 0, 1, 2)] for name, values in PAGES.items()}
+LONG |= {"page": [7, 7, 3, 5], "place": [1, 2, 2, 1], "item": ["b", "a", "c", "c"]}
+LONG |= {"click": [1.0, 2.0, 1.0, 0.0]}
+OF_PAGE = {"reward": "total", "propensity": "p", "group": "user", "timestamp": "t"}
+OF_PAGE |= {"context": ["age", "city"], "columns": ["query"]}
 OF_WIDE = OF_PAGE | {"item": ["first", "second"], "slot_reward": ["click_1", "click_2"]}
 OF_LONG = OF_PAGE | {"round": "page", "slot": "place", "item": "item"}
 OF_LONG["slot_reward"] = "click"
@@ -92,15 +74,13 @@ def test_rows_of_the_long_form_in_any_order(make_frame):
         assert logs.timestamp.tolist() == first
 
 
-@pytest.mark.parametrize(
-    "first", [[5, None, 7], [5, -1, 7], [5.0, float("nan"), 7.0]], ids=repr
-)
-def test_whole_numbers_are_items(make_frame, first):
-    data = {"first": first, "second": [7, 10, -1], "total": [0.0, 1.0, 0.0]}
-    logs = SlateLogs.from_frame(make_frame(data), **BRIEF)
-    assert_array_equal(logs.slate, [[0, 1], [-1, 2], [1, -1]])
-    assert_array_equal(logs.item_id, [[5, 7, 10]] * 3)
-    assert logs.item_id.dtype.kind == "i"
+def test_whole_numbers_are_items(make_frame):
+    for first in ([5, None, 7], [5, -1, 7], [5.0, float("nan"), 7.0]):
+        data = {"first": first, "second": [7, 10, -1], "total": [0.0, 1.0, 0.0]}
+        logs = SlateLogs.from_frame(make_frame(data), **BRIEF)
+        assert_array_equal(logs.slate, [[0, 1], [-1, 2], [1, -1]])
+        assert_array_equal(logs.item_id, [[5, 7, 10]] * 3)
+        assert logs.item_id.dtype.kind == "i"
 
 
 def test_indices_need_no_labels(make_frame):
@@ -114,21 +94,6 @@ def test_indices_need_no_labels(make_frame):
     logs = SlateLogs.from_frame(make_frame(data), **BRIEF, logging_policy=policy)
     value = PseudoInverse().fit(logs).evaluate(policy)
     assert value.value == pytest.approx(1 / 3)
-
-
-def test_labels_take_the_memory_of_one_page():
-    pandas = pytest.importorskip("pandas")
-    n = 20_000
-    items = np.array([f"item {k:04}" for k in range(1000)])
-    rng = np.random.RandomState(0)
-    frame = pandas.DataFrame({"first": rng.choice(items, n), "total": np.zeros(n)})
-    logs = SlateLogs.from_frame(
-        frame, item=["first"], reward="total", context=[], candidates=items
-    )
-    for some in (logs, logs[::-1], logs[rng.permutation(n)[:100]][5:]):
-        assert some.item_id.shape == (len(some), 1000)
-        assert some.item_id.strides[0] == 0
-        assert_array_equal(some.item_id[-1], items)
 
 
 # -- who could be shown ---------------------------------------------------------------
@@ -184,30 +149,32 @@ def test_features_of_items(make_frame, key):
             assert_array_equal(logs.item_features, want)
 
 
-def test_features_of_items_by_the_index():
+def test_features_of_items_by_the_index_and_labels_in_the_memory_of_one_page():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"x": [3, 1, 2]}, index=["c", "a", "b"])
     logs = SlateLogs.from_frame(pandas.DataFrame(WIDE), **BRIEF, item_features=table)
     assert_array_equal(logs.item_features, [[1], [2], [3]])
+    n = 20_000
+    items = np.array([f"item {k:04}" for k in range(1000)])
+    rng = np.random.RandomState(0)
+    frame = pandas.DataFrame({"first": rng.choice(items, n), "total": np.zeros(n)})
+    logs = SlateLogs.from_frame(frame, **BRIEF | {"item": ["first"]}, candidates=items)
+    for some in (logs, logs[::-1], logs[rng.permutation(n)[:100]][5:]):
+        assert some.item_id.shape == (len(some), 1000)
+        assert some.item_id.strides[0] == 0
+        assert_array_equal(some.item_id[-1], items)
 
 
 def test_mistakes_in_features(make_frame):
-    items = ["a", "b", "c"]
-    for features, error, told in (
-        ({"x": [1, 2]}, ValueError, r"called 'item', 'item_id'; it has 'x'"),
-        (
-            {"item": ["a", "b", "cc"], "x": [1, 2, 3]},
-            ValueError,
-            r"no row for item 'c' \(1 such items\)\. Did you mean 'cc'\?",
-        ),
-        ({"item": [*items, "b"], "x": range(4)}, ValueError, "two rows for item 'b'"),
-        (
-            {"item": items, "x": ["1", "2", "3"]},
-            TypeError,
-            "in column 'x'; features of items are numbers",
-        ),
+    lacks = r"no row for item 'c' \(1 such items\)\. Did you mean 'cc'\?"
+    texts = "in column 'x'; features of items are numbers"
+    for item, x, error, told in (
+        (None, [1, 2], ValueError, r"called 'item', 'item_id'; it has 'x'"),
+        (["a", "b", "cc"], [1, 2, 3], ValueError, lacks),
+        (["a", "b", "c", "b"], [0, 1, 2, 3], ValueError, "two rows for item 'b'"),
+        (["a", "b", "c"], ["1", "2", "3"], TypeError, texts),
     ):
-        table = make_frame({name: list(values) for name, values in features.items()})
+        table = make_frame({"item": item, "x": x} if item else {"x": x})
         with pytest.raises(error, match=told):
             SlateLogs.from_frame(make_frame(WIDE), **BRIEF, item_features=table)
 
@@ -266,10 +233,9 @@ def test_there_and_back(make, form, backend):
 
 def test_candidates_that_are_numbered_anew_get_one_number_each():
     pandas = pytest.importorskip("pandas")
-    fields = {"n_candidates": [2, 3], "item_id": [[5, 7, 0], [9, 5, 8]]}
-    frame = SlateLogs(
-        np.zeros((2, 1)), [[0, 1], [1, 0]], [1.0, 0.0], **fields
-    ).to_frame()
+    rows = np.zeros((2, 1)), [[0, 1], [1, 0]], [1.0, 0.0]
+    labels = [[5, 7, 0], [9, 5, 8]]
+    frame = SlateLogs(*rows, n_candidates=[2, 3], item_id=labels).to_frame()
     assert isinstance(frame, pandas.DataFrame)
     names = {"item": ["slot_1", "slot_2"], "reward": "reward"}
     names |= {"candidates": "candidates", "context": ["context_0"]}
@@ -283,16 +249,11 @@ def test_candidates_that_are_numbered_anew_get_one_number_each():
 
 # -- mistakes -------------------------------------------------------------------------
 WRONG = {
-    "column 'first_' is not in the frame.* Did you mean 'first'": {
-        "item": ["first_", "second"]
-    },
+    "column 'first_' is not in the frame.* Did you mean 'first'": {"item": ["first_"]},
     "item names no column": {"item": []},
     "item names column 'first' twice": {"item": ["first", "first"]},
     "Name the column of the page with round=": {"item": "first"},
-    "Name the column of the position on the page with slot=": {
-        "item": "first",
-        "round": "t",
-    },
+    "column of the position on the page with slot=": {"item": "first", "round": "t"},
     "slot='t' names the position in the long form": {"slot": "t"},
     "slot_reward must be a list of columns, one per slot": {"slot_reward": "click_1"},
     "slot_reward names 1 columns and item names 2": {"slot_reward": ["click_1"]},
@@ -301,23 +262,17 @@ WRONG = {
     "column 'second' says what was shown": {"context": ["second"]},
     "reward is None: pass it, or slot_reward": {"reward": None},
     "candidates='agee' is no column.* Did you mean 'age'": {"candidates": "agee"},
-    "candidates must be a list of items for every page; it is 'Ulm' for row 0": {
-        "candidates": "city"
-    },
+    "list of items for every page; it is 'Ulm' for row 0": {"candidates": "city"},
     "row 0 shows 'a', which is not among candidates": {"candidates": ["b", "c", "ab"]},
     "lists True; items are texts": {"candidates": ["a", "b", "c", True]},
     "candidates lists 'b' twice": {"candidates": ["b", "c", "b"]},
-    "candidates are given by page, but no column names the pages": {
-        "candidates": {0: ["a"]}
-    },
+    "given by page, but no column names the pages": {"candidates": {0: ["a"]}},
     "query 'q' names 2 rows. In the wide form a row is a page": {"round": "query"},
     "it is missing for page 'y'": {"round": "user", "candidates": {"x": ["a"]}},
     "propensity is the probability of the whole page": {"propensity": ["p", "p"]},
     "propensity 3 is neither a column": {"propensity": 3},
     "items are texts .* and whole numbers": {"item": ["first", "t"]},
-    "column 'total' holds 0.5 at row 2. Items are texts or whole": {
-        "item": ["click_1", "total"]
-    },
+    "'total' holds 0.5 at row 2. Items are texts or w": {"item": ["click_1", "total"]},
     "exclude must be a list": {"context": None, "exclude": "age"},
 }
 
@@ -334,65 +289,31 @@ def test_mistakes_of_the_wide_form(make_frame, message):
 
 
 def test_mistakes_of_the_long_form(make_frame):
-    one_row = make_frame({"page": [7, 3], "item": ["a", "c"]})
-    who = {"who": [["a"], ["a"], ["c"], ["c"]]}
-    clicks = {"slot_reward": "click"}
-    for changed, names, error, told in (
-        (
-            {"total": [3.0, 2.0, 1.0, 0.5]},
-            {},
-            ValueError,
-            "column 'total' changes within page 7: 3.0 at row 0, 2.0 at row 1",
-        ),
-        (
-            {"age": [31, None, 54, 22]},
-            {"context": ["age"]},
-            ValueError,
-            "column 'age' changes within page 7",
-        ),
-        (
-            {"place": [1, 1, 2, 1]},
-            {},
-            ValueError,
-            "page 7 has two rows for slot 1: rows 0 and 1",
-        ),
-        (
-            {"click": [1.0, None, 0, 0]},
-            clicks,
-            ValueError,
-            "'click' has no reward at row 1",
-        ),
-        (
-            {"click": list("abcd")},
-            clicks,
-            TypeError,
-            "must hold the rewards of slots, num",
-        ),
-        (
-            {},
-            {"slot_reward": ["click"]},
-            TypeError,
-            "must name one column in the long form",
-        ),
-        (
-            {"page": [7, 7, None, 5]},
-            {},
-            ValueError,
-            "'page' has a missing value at row 2",
-        ),
-        (
-            who,
-            {"candidates": "who"},
-            ValueError,
-            "page 7 shows 'b' in slot 1, which is not among its candidates",
-        ),
-        ({}, {"candidates": one_row}, ValueError, "candidates has no row for page 5"),
-        ({"item": [None] * 4}, {}, ValueError, "no page shows an item"),
-        ({name: [] for name in LONG}, {}, ValueError, "the frame is empty"),
+    one_row = {"candidates": make_frame({"page": [7, 3], "item": ["a", "c"]})}
+    who, listed = {"who": [["a"], ["a"], ["c"], ["c"]]}, {"candidates": "who"}
+    clicks, age = {"slot_reward": "click"}, {"context": ["age"]}
+    two_totals, no_click = {"total": [3.0, 2, 1, 0.5]}, {"click": [1.0, None, 0, 0]}
+    for changed, names, told in (
+        (two_totals, {}, "'total' changes within page 7: 3.0 at row 0, 2.0 at row 1"),
+        ({"age": [31, None, 54, 22]}, age, "column 'age' changes within page 7"),
+        ({"place": [1, 1, 2, 1]}, {}, "page 7 has two rows for slot 1: rows 0 and 1"),
+        (no_click, clicks, "'click' has no reward at row 1"),
+        ({"page": [7, 7, None, 5]}, {}, "'page' has a missing value at row 2"),
+        (who, listed, "page 7 shows 'b' in slot 1, which is not among its candidates"),
+        ({}, one_row, "candidates has no row for page 5"),
+        ({"item": [None] * 4}, {}, "no page shows an item"),
+        ({name: [] for name in LONG}, {}, "the frame is empty"),
     ):
         frame = make_frame({**LONG, **changed})
-        with pytest.raises(error, match=re.escape(told)):
+        with pytest.raises(ValueError, match=re.escape(told)):
             SlateLogs.from_frame(frame, **BRIEF_LONG | names)
+    for values, name, told in (
+        (list("abcd"), "click", "must hold the rewards of slots, num"),
+        (LONG["click"], ["click"], "must name one column in the long form"),
+    ):
+        frame = make_frame({**LONG, "click": values})
+        with pytest.raises(TypeError, match=told):
+            SlateLogs.from_frame(frame, **BRIEF_LONG, slot_reward=name)
 
 
 def test_missing_values_of_a_page_and_of_empty_slots(make_frame):
@@ -414,13 +335,8 @@ def test_what_is_no_frame_or_no_form():
 
 
 def test_values_in_place_of_names(make_frame):
-    wide, long = (
-        ("reward", "group", "timestamp", "propensity"),
-        ("item", "round", "slot"),
-    )
+    wide, long = "reward group timestamp propensity", "item round slot"
     for (data, names), fields in zip(FORMS, (wide, long), strict=True):
-        for field in fields:
-            with pytest.raises(
-                TypeError, match=f"{field} must be the name .* an array"
-            ):
-                SlateLogs.from_frame(make_frame(data), **names | {field: np.ones(3)})
+        for name in fields.split():
+            with pytest.raises(TypeError, match=f"{name} must be the name .* an array"):
+                SlateLogs.from_frame(make_frame(data), **names | {name: np.ones(3)})

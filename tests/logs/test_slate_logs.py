@@ -29,9 +29,8 @@ UNIFORM = UniformSlatePolicy(2)
 
 
 def slates_of(**fields):
-    return SlateLogs(
-        **{"context": np.eye(3), "slate": SLATE, "reward": [1, 2, 1], **fields}
-    )
+    given = {"context": np.eye(3), "slate": SLATE, "reward": [1, 2, 1]}
+    return SlateLogs(**given | fields)
 
 
 def test_one_propensity_for_all_slates():
@@ -54,10 +53,8 @@ def test_every_field_is_kept():
     assert logs.max_candidates == 4
     assert logs.shape == (3, 3)
     assert logs.n_rounds == 3
-    assert repr(logs) == (
-        "SlateLogs(n_rounds=3, n_features=3, n_slots=2, n_candidates=4, "
-        "2 to 4 per page)"
-    )
+    told = "n_rounds=3, n_features=3, n_slots=2, n_candidates=4, 2 to 4 per page"
+    assert repr(logs) == f"SlateLogs({told})"
 
 
 def test_only_slates_and_rewards_are_needed():
@@ -216,9 +213,8 @@ def test_features_of_a_catalogue():
 
 def test_fields_that_can_be_replaced():
     logs = slates_of(n_candidates=4, reward_range=(0, 2))
-    new = logs.replace(
-        logging_policy=UNIFORM, propensity=[0.1, 0.2, 0.3], reward=[0] * 3
-    )
+    fields = {"propensity": [0.1, 0.2, 0.3], "reward": [0] * 3}
+    new = logs.replace(logging_policy=UNIFORM, **fields)
     assert new.row_id == logs.row_id
     assert new.logging_policy is UNIFORM
     assert_array_equal(new.propensity, [0.1, 0.2, 0.3])

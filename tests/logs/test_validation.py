@@ -52,25 +52,13 @@ TEXT = getattr(np.dtypes, "StringDType", lambda: "U1")()  # of numpy 2
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
-        (
-            {"reward": [np.nan, np.nan]},
-            ValueError,
-            r"got nan at row 0 \(2 such entries\)",
-        ),
+        ({"reward": [np.nan] * 2}, ValueError, r"got nan at row 0 \(2 such entries\)"),
         ({"reward": np.array(["1", "2"], TEXT)}, TypeError, "must hold numbers"),
-        (
-            {"reward": np.array([Decimal(1), None], object)},
-            TypeError,
-            "must hold numbers",
-        ),
+        ({"reward": np.array([Decimal(1), None])}, TypeError, "must hold numbers"),
         ({"reward": sparse.eye(2)}, TypeError, "must be a dense array"),
         ({"context": None}, TypeError, r"np\.empty\(\(n_rounds, 0\)\)"),
         ({"propensity": [0.5, 0.0]}, ValueError, "rounded to 0.*PropensityEstimator"),
-        (
-            {"propensity": [-0.1, -0.2]},
-            ValueError,
-            r"\(2 such rows\)\. Probabilities are",
-        ),
+        ({"propensity": [-0.1, -0.2]}, ValueError, r"\(2 such rows\)\. Probabilities"),
         ({"logging_proba": [[1 / 3, 2 / 3 + 1e-5]] * 2}, ValueError, "must sum to 1"),
         ({"reward_range": (1, 0)}, ValueError, r"low < high, got \(1\.0, 0\.0\)"),
         ({"reward_range": (0, 0)}, ValueError, "low < high"),
@@ -78,12 +66,10 @@ TEXT = getattr(np.dtypes, "StringDType", lambda: "U1")()  # of numpy 2
         ({"reward_range": 3}, ValueError, "pair"),
         ({"reward_range": (0, 1, 2)}, ValueError, "pair"),
         ({"reward_range": "ab"}, ValueError, "pair"),
-        (
-            {"reward_range": (0, 0.5)},
-            ValueError,
-            r"1 at row 1 lies outside .*\(0, 0\.5\)",
-        ),
+        ({"reward_range": (0, 0.5)}, ValueError, r"1 at row 1 lies .*\(0, 0\.5\)"),
         ({"timestamp": [True, False]}, TypeError, "numbers or datetimes"),
+        ({"reward": [0, np.nan]}, ValueError, UNRELATED),
+        ({"propensity": [0.5, np.nan]}, ValueError, "Drop these rows or fill the va"),
     ],
     ids=str,
 )
@@ -153,11 +139,9 @@ def test_the_distribution_of_an_impossible_action_is_named():
     proba = np.array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 1, 0], [0, 1, 0]])
     with pytest.raises(ValueError) as found:
         with_loggers(logging_proba=proba)
-    assert str(found.value) == (
-        "logging_proba is 0 at row 3 for the logged action 'c' (1 such rows). A "
-        "logged action has a positive probability. Correct logging_proba, or drop "
-        "these rows."
-    )
+    told = "logging_proba is 0 at row 3 for the logged action 'c' (1 such rows). A "
+    told += "logged action has a positive probability. Correct logging_proba, or drop "
+    assert str(found.value) == f"{told}these rows."
 
 
 # -- loggers --------------------------------------------------------------------------
@@ -173,10 +157,10 @@ def test_the_logger_of_an_impossible_action_is_named(others):
     with pytest.raises(ValueError) as found:
         with_loggers(logger_proba=proba)
     text = str(found.value)
-    assert text.startswith(
-        "logger_proba is 0 at row 1 for the logged action 'b' under logger 'y', which "
-        "acted there"
+    told = (
+        "logger_proba is 0 at row 1 for the logged action 'b' under logger 'y', which"
     )
+    assert text.startswith(f"{told} acted there")
     assert "(2 such rows)" in text and "Correct logger_proba" in text
     assert ("and under every other logger" in text) == (others == 0)
     assert "propensity" not in text.replace("propensities", "")
@@ -219,9 +203,8 @@ def test_yes_and_no_have_a_range(reward, fields, known):
     """A known range gives the gamma interval, whole or in parts."""
     logs = logs_of(4, reward=reward, propensity=0.5, **fields)
     policies = {"new": UniformPolicy()}
-    parts = [
-        summarize(policies, some, evaluators=["IPS"]) for some in (logs[:2], logs[2:])
-    ]
+    halves, how = (logs[:2], logs[2:]), {"evaluators": ["IPS"]}
+    parts = [summarize(policies, some, **how) for some in halves]
     values = [IPS().fit(logs).evaluate(UniformPolicy())]
     if max(reward) < 5:
         values.append((parts[0] + parts[1]).values()["new", "IPS"])
@@ -242,9 +225,7 @@ UTC = np.array(["2020-01-01T11", "2020-01-02T11"], dtype="M8[us]")  # noon in Pa
 def test_times_are_numbers_or_datetimes():
     for values in ([3, 1], [0.5, 0.25], np.array(DAYS, dtype="M8[s]")):
         assert_array_equal(logs_of(timestamp=values).timestamp, np.asarray(values))
-    with pytest.raises(
-        TypeError, match=r"np\.asarray\(timestamp, dtype='datetime64\[us"
-    ):
+    with pytest.raises(TypeError, match=r"np\.asarray\(.*, dtype='datetime64\[us"):
         logs_of(timestamp=DAYS)
 
 
@@ -322,13 +303,6 @@ def test_rounds_that_cannot_be_are_told_with_their_row(field, values, row):
     assert caught.value.row == row
 
 
-def test_missing_values_have_a_remedy():
-    with pytest.raises(ValueError, match=UNRELATED):
-        logs_of(reward=[0, np.nan])
-    with pytest.raises(ValueError, match="Drop these rows or fill the values"):
-        logs_of(propensity=[0.5, np.nan])
-
-
 @pytest.mark.frames
 def test_missing_values_of_frames_and_files_have_a_remedy(tmp_path):
     pandas = pytest.importorskip("pandas")
@@ -344,8 +318,7 @@ def test_missing_values_of_frames_and_files_have_a_remedy(tmp_path):
         lazy = scan_logs(tmp_path / "log.parquet", **ROLES)
         with pytest.raises(ValueError, match=message):
             list(lazy.read())
-        lazy = scan_logs(
-            narwhals.from_native(frame).lazy("polars").to_native(), **ROLES
-        )
+        lazy = narwhals.from_native(frame).lazy("polars").to_native()
+        lazy = scan_logs(lazy, **ROLES)
         with pytest.raises(ValueError, match=UNRELATED if name == "r" else "in .0, 1."):
             lazy.describe()

@@ -104,9 +104,6 @@ def test_findings_say_what_to_do_and_notes_are_closed(wrong, found):
     assert told.count("<details>") == 3  # the log and two policies
 
 
-# -- texts, notebooks, pickles -------------------------------------------------------
-
-
 def test_the_text_is_what_one_says_in_a_meeting(found):
     assert " ".join(str(found).split()) == found.sentence
     again = pickle.loads(pickle.dumps(found))

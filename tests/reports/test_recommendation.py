@@ -40,10 +40,8 @@ def clicks(n=2000, rates=(0.1, 0.4, 0.25, 0.25), seed=0, scale=1.0, **fields):
 
 
 def told(logs, evaluators=ONE, baseline="logger", thresholds=None, **policies):
-    policies = {
-        name: ConstantPolicy(one) if isinstance(one, int) else one
-        for name, one in policies.items()
-    }
+    for name, one in policies.items():
+        policies[name] = ConstantPolicy(one) if isinstance(one, int) else one
     given = {} if thresholds is None else {"thresholds": thresholds}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -155,10 +153,6 @@ def test_what_stands_against_an_answer_is_told():
     text = words(few)
     assert "new seems better than the logger" in text
     assert "there are doubts: the error of the reward model, which" in text
-
-
-def test_policies_that_act_alike_are_told():
-    logs = clicks()
     text = words(told(logs, same=UniformPolicy()))
     assert "same acts as the logger does in these rounds, so the choice makes" in text
 
@@ -182,15 +176,10 @@ def test_an_error_of_the_log_takes_the_ground_from_every_decision(wrong_log, arm
         assert "do not act on it" in words(found)
 
 
-@pytest.fixture(scope="module")
-def learned():
-    """A policy that has learned from these rounds: an error about it alone."""
+def test_an_error_about_another_policy_stops_no_decision():
+    """The other policy has learned from these rounds."""
     logs = clicks()
-    return logs, RewardModelPolicy(Ridge()).fit(logs)
-
-
-def test_an_error_about_another_policy_stops_no_decision(learned):
-    logs, policy = learned
+    policy = RewardModelPolicy(Ridge()).fit(logs)
     found = told(logs, new=1, coupon=policy)
     assert (found.decision, found.headline) == ("deploy", "Deploy new")
     found = told(logs, coupon=policy, b=2)

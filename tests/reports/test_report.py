@@ -71,10 +71,9 @@ def test_the_page_is_whole_and_needs_nothing_else(found):
 
 def test_parts_come_in_the_order_of_a_reader(found):
     page = found.to_html()
-    assert "|".join(re.findall(r"<h2>(.*?)</h2>", page)) == (
-        "Deploy new|Gains|Values|What the log knows of each policy|Audit|"
-        "What was assumed|How it was computed|To repeat it"
-    )
+    titles = "Deploy new|Gains|Values|What the log knows of each policy|Audit|What was "
+    titles += "assumed|How it was computed|To repeat it"
+    assert "|".join(re.findall(r"<h2>(.*?)</h2>", page)) == titles
     assert page.count('<svg class="bar') == 2
     assert page.count("recommended") >= 2
     again = quiet_report({"new": NEW, "even": UniformPolicy()}, LOGS)
@@ -260,6 +259,9 @@ def hostile():
     return quiet_report(policies, logs, evaluators=evaluators, **given)
 
 
+NO_PATH = "path must be the name of a file"
+
+
 def test_labels_bring_nothing_into_the_page_or_the_terminal(hostile):
     for page in (hostile.to_html(), hostile._repr_html_()):
         assert "script" not in Reader(page).tags
@@ -278,10 +280,7 @@ def test_labels_bring_nothing_into_the_page_or_the_terminal(hostile):
         ({"baseline": "none"}, ValueError, "baseline must be one of"),
         *(({"level": one}, ValueError, "level must be") for one in (0, 1, 1.5, "high")),
         ({"thresholds": ("low_overlap",)}, TypeError, "must be VerdictThresholds"),
-        *(
-            ({"path": one}, TypeError, "path must be the name of a file")
-            for one in ("", b"a.html", 3, ["a"])
-        ),
+        *(({"path": one}, TypeError, NO_PATH) for one in ("", b"a.html", 3, ["a"])),
     ],
 )
 def test_bad_input_is_refused(change, error, text):

@@ -3,7 +3,6 @@
 """No round is predicted by a model that saw its reward, wherever it turns up."""
 
 import os
-import pickle
 import warnings
 
 import numpy as np
@@ -14,15 +13,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import (
-    GroupKFold,
     KFold,
     LeaveOneOut,
     ShuffleSplit,
     TimeSeriesSplit,
-    train_test_split,
 )
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.utils import resample, shuffle
 
 from skope_ope import (
     ActionRewardModel,
@@ -73,39 +69,27 @@ def fitted(model, logs, cv=5):
 
 def valued(model, logs, cv, n_jobs):
     """A value whose models are fitted by several workers."""
-    given = {"reward_model": model, "cv": cv, "n_jobs": n_jobs}
-    return evaluate(UniformPolicy(), logs, evaluators=["DirectMethod"], **given)
+    given = {"evaluators": ["DirectMethod"], "reward_model": model, "cv": cv}
+    return evaluate(UniformPolicy(), logs, n_jobs=n_jobs, **given)
 
 
 def predictions(evaluator, logs):
     """All predictions for some rounds: the round values of doing one action."""
     logs = logs.replace(sample_weight=None, group=None)  # of which values are made
-    values = [
-        quiet(evaluator, ConstantPolicy(label), logs).round_values
-        for label in logs.actions
-    ]
-    return np.round(np.column_stack(values), 12)
+    values = (quiet(evaluator, ConstantPolicy(one), logs) for one in logs.actions)
+    return np.round(np.column_stack([value.round_values for value in values]), 12)
 
 
 # -- no round is predicted by a model that saw its reward ---------------------------
 every_model = pytest.mark.parametrize("model", MODELS, ids=["per action", "one hot"])
 ODD = np.arange(N) % 2 == 1
-SPLITTERS = [
-    2,
-    5,
-    None,
-    KFold(4, shuffle=True, random_state=0),
-    LeaveOneOut(),
-    ShuffleSplit(60, random_state=0),
-    list(KFold(3).split(X)),
-    [(ODD, ~ODD), (range(0, N, 2), range(1, N, 2))],
-]
+SPLITTERS = [2, 5, None, KFold(4, shuffle=True, random_state=0), LeaveOneOut()]
+SPLITTERS += [ShuffleSplit(60, random_state=0), list(KFold(3).split(X))]
+SPLITTERS += [[(ODD, ~ODD), (range(0, N, 2), range(1, N, 2))]]
 
 
 @pytest.mark.few_cases
-@pytest.mark.parametrize(
-    "cv", SPLITTERS, ids=lambda cv: f"{type(cv).__name__}{cv if cv in (2, 5) else ''}"
-)
+@pytest.mark.parametrize("cv", SPLITTERS)
 @every_model
 def test_no_round_is_predicted_by_a_model_that_saw_it(model, cv):
     logs = logs_of()
@@ -120,58 +104,13 @@ def test_no_round_is_predicted_by_a_model_that_saw_it(model, cv):
     assert full[np.arange(N), CODE].min() == 1
 
 
-def test_groups_are_held_out_together():
-    group = np.arange(N) // 4
-
-    class GroupMemory(Memory):
-        def fit(self, X, y):
-            self.seen_ = set((np.asarray(X)[:, 0] // 4).tolist())
-            return self
-
-        def predict(self, X):
-            return np.array([float(x // 4 in self.seen_) for x in np.asarray(X)[:, 0]])
-
-    model = ActionRewardModel(GroupMemory(), "one_hot")
-    logs = logs_of(group=group)
-    for cv in (5, GroupKFold(3)):
-        assert predictions(fitted(model, logs, cv), logs).max() == 0
-    # plain folds would split groups
-    folds = list(KFold(8).split(X))
-    assert predictions(fitted(model, logs, folds), logs).max() == 1
-
-
-@pytest.mark.parametrize("cv", [5, KFold(5)], ids=str)
-@every_model
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.ModelErrorWarning")
-def test_rounds_drawn_twice_stay_on_one_side(model, cv, global_random_seed):
-    drawn = resample(logs_of(), random_state=global_random_seed)
-    source = fitted(model, drawn, cv)
-    for logs in (drawn, shuffle(drawn, random_state=0)):
-        assert predictions(source, logs)[np.arange(N), logs.action_index].max() == 0
-
-
-def test_time_order_never_looks_ahead():
+def test_uncovered_rounds_get_means_and_are_counted_in_the_diagnostics():
     logs = logs_of(timestamp=np.arange(N))
-
-    class Latest(Memory):
-        def fit(self, X, y):
-            self.latest_ = np.asarray(X)[:, 0].max()
-            return self
-
-        def predict(self, X):
-            assert (np.asarray(X)[:, 0] > self.latest_).all()
-            return np.zeros(len(X))
-
-    model = ActionRewardModel(Latest(), "one_hot")
-    source = fitted(model, logs, TimeSeriesSplit(4))
-    q_hat = predictions(source, logs)
+    q_hat = predictions(fitted(MODELS[1], logs, TimeSeriesSplit(4)), logs)
     assert not q_hat[N // 5 :].any()
     covered = np.arange(N) >= N // 5
     means = [REWARD[covered & (k == CODE)].mean() for k in range(3)]
     assert_allclose(q_hat[: N // 5], [means] * (N // 5))
-
-
-def test_uncovered_rounds_are_counted_in_the_diagnostics():
     logs = logs_of(propensity=1 / 3)
     for cv, n_uncovered in ((TimeSeriesSplit(4), N // 5), (5, 0)):
         evaluator = DoublyRobust(reward_model=Ridge(), cv=cv).fit(logs)
@@ -179,27 +118,7 @@ def test_uncovered_rounds_are_counted_in_the_diagnostics():
         assert diagnostics["uncovered_rounds"] == n_uncovered
 
 
-# -- the same rounds, wherever they turn up -----------------------------------------
-def test_rounds_are_recognised_in_other_objects():
-    logs = logs_of(propensity=1 / 3).with_columns(extra=X)
-    train, test = train_test_split(logs, random_state=0)
-    source = fitted(Ridge(), train, 3)
-    q_hat = ActionRewardModel(Ridge()).fit(train).predict_logs(logs)
-    q_hat[train.row_id.position] = predictions(source, train)
-    for other in (
-        logs,
-        train[::2],
-        test,
-        logs[RNG.permutation(N)],
-        train.replace(propensity=np.ones(len(train))),
-        pickle.loads(pickle.dumps(train)),
-        pickle.loads(pickle.dumps(logs[5:40])),
-        logs[[3, 3, 3]],
-    ):
-        expected = q_hat[other.row_id.position]
-        assert_allclose(predictions(source, other), expected, atol=1e-11)
-
-
+# Splitters, groups, copies and rows in other objects: tests/logs/test_folds.py
 def test_the_model_of_all_rounds_is_fitted_when_others_ask():
     fits = []
 
@@ -278,12 +197,11 @@ def test_classifiers_survive_folds_of_one_class():
 
 
 # -- the mean reward, the default ---------------------------------------------------
+CVS = [5, KFold(4, shuffle=True, random_state=0), TimeSeriesSplit(3)]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "cv",
-    [5, KFold(4, shuffle=True, random_state=0), TimeSeriesSplit(3)],
-    ids=lambda cv: type(cv).__name__,
-)
+@pytest.mark.parametrize("cv", CVS, ids=lambda cv: type(cv).__name__)
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.ModelErrorWarning")
 def test_the_default_is_the_out_of_fold_mean_per_action(
     cv, weighted, global_random_seed
@@ -361,7 +279,7 @@ def test_the_mean_model_takes_no_context(monkeypatch):
         return take(self, key)
 
     monkeypatch.setattr(BanditLogs, "__getitem__", watched)
-    for cv in (5, KFold(4, shuffle=True, random_state=0), TimeSeriesSplit(3)):
+    for cv in CVS:
         fitted(None, logs, cv).evaluate(UniformPolicy())
     assert all(isinstance(key, slice) for key in taken)  # cuts are no copies
 

@@ -70,20 +70,14 @@ def test_indicators_of_candidates():
 CATALOGUE = np.concatenate([[[9.0, 9.0]], FEATURES])
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"item_features": FEATURES},
-        {"item_features": np.stack([FEATURES] * 3)},
-        {"item_features": CATALOGUE, "item_id": [[1, 2, 3]] * 3},
-    ],
-    ids=["candidates", "rounds", "catalogue"],
-)
-def test_features_of_candidates(fields):
-    logs = logs_with(**fields)
-    assert_array_equal(of_slates(logs), [[5, 1, 2, 0, 0], [6, 5, 6, 3, 4]])
+def test_features_of_candidates():
+    """Of candidates, of rounds, and of a catalogue."""
     expected = [[5, 1, 2, 1, 0], [6, 5, 6, 1, 0], [6, 3, 4, 0, 1]]
-    assert_array_equal(np.sort(of_slots(logs), axis=0), np.sort(expected, axis=0))
+    for features in (FEATURES, np.stack([FEATURES] * 3), CATALOGUE):
+        numbers = [[1, 2, 3]] * 3 if features is CATALOGUE else None
+        logs = logs_with(item_features=features, item_id=numbers)
+        assert_array_equal(of_slates(logs), [[5, 1, 2, 0, 0], [6, 5, 6, 3, 4]])
+        assert_array_equal(np.sort(of_slots(logs), axis=0), np.sort(expected, axis=0))
 
 
 def test_frames():
@@ -98,15 +92,9 @@ def test_frames():
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.ModelErrorWarning")
 @pytest.mark.frames
-@pytest.mark.parametrize(
-    "evaluator",
-    [
-        SlateDoublyRobust(),  # with the default model
-        SlateDirectMethod(reward_model=Ridge()),
-        CascadeDR(reward_model=Ridge()),
-    ],
-)
-def test_models_of_slates_take_contexts_of_texts(evaluator):
+@pytest.mark.parametrize("make", [SlateDoublyRobust, SlateDirectMethod, CascadeDR])
+def test_models_of_slates_take_contexts_of_texts(make):
+    evaluator = make(reward_model=None if make is SlateDoublyRobust else Ridge())
     pandas = pytest.importorskip("pandas")
     rng = np.random.RandomState(0)
     slates = np.argsort(rng.random_sample((60, 3)), axis=1)[:, :2]

@@ -48,7 +48,7 @@ def test_a_number(number):
 
 
 @pytest.mark.parametrize(
-    "kind", ["array", "list", "float32", "int", "pandas", "strided"]
+    "kind", ["array", "float32", "int", "pandas", "strided", "list"]
 )
 def test_an_array(kind):
     logs = logs_of()
@@ -96,10 +96,8 @@ def test_a_column_goes_through_a_search():
         seen.append(len(held_out))
         return evaluator.score(U, held_out)
 
-    search = GridSearchCV(
-        DoublyRobust(reward_model="q_hat"), {"cmax": [1.0, 5.0]}, scoring=scorer, cv=5
-    )
-    best = search.fit(logs).best_estimator_
+    evaluator, grid = DoublyRobust(reward_model="q_hat"), {"cmax": [1.0, 5.0]}
+    best = GridSearchCV(evaluator, grid, scoring=scorer, cv=5).fit(logs).best_estimator_
     assert seen == [10] * 10
     by_hand = DoublyRobust(reward_model=Q_HAT, cmax=best.cmax).fit(logs)
     assert best.score(U) == by_hand.score(U)
@@ -130,11 +128,8 @@ PREFIT = {
 @pytest.mark.parametrize("model", PREFIT.values(), ids=PREFIT.keys())
 def test_fitted_models_are_used_as_they_are(model):
     logs, expected, frozen = logs_of(), model.predict(X), FrozenEstimator(model)
-    for source in (
-        fitted(frozen, logs),
-        fitted(frozen, logs, "prefit"),
-        fitted(model, logs, "prefit"),
-    ):
+    for given, cv in ((frozen, 5), (frozen, "prefit"), (model, "prefit")):
+        source = fitted(given, logs, cv)
         assert_allclose(predictions(source, logs), expected, atol=1e-11)
         assert_allclose(predictions(source, logs[10:30]), expected[10:30], atol=1e-11)
     by_array = DoublyRobust(reward_model=expected).fit(logs).score(U)
@@ -145,12 +140,6 @@ def test_fitted_models_are_used_as_they_are(model):
         DoublyRobust().fit(logs, frozen),
     ):
         assert evaluator.score(U) == pytest.approx(by_array, rel=1e-12)
-
-
-def test_clone_unfits_a_model_that_is_not_frozen():
-    evaluator = clone(DoublyRobust(reward_model=FITTED, cv="prefit"))
-    with pytest.raises(NotFittedError):
-        evaluator.fit(logs_of())
 
 
 @pytest.mark.parametrize(
@@ -181,13 +170,6 @@ def test_predictions_must_be_finite():
                 DoublyRobust(reward_model=model).fit(logs).score(U)
 
 
-def test_folds_are_folds():
-    with pytest.raises(ValueError, match="cv must be 'prefit', a number or folds"):
-        fitted(Ridge(), logs_of(), "5")
-    with pytest.raises(ValueError, match="cv='prefit' needs a fitted reward_model"):
-        fitted(None, logs_of(), "prefit")
-
-
 def test_a_model_may_be_given_to_fit():
     by_fit = DoublyRobust().fit(logs_of(), Ridge()).score(U)
     assert by_fit == DoublyRobust(reward_model=Ridge()).fit(logs_of()).score(U)
@@ -200,6 +182,11 @@ def test_unfitted_models_are_no_fitted_ones():
             fitted(FrozenEstimator(model), logs_of())
         with pytest.raises(NotFittedError):
             fitted(model, logs_of(), "prefit")
+    with pytest.raises(ValueError, match="cv='prefit' needs a fitted reward_model"):
+        fitted(None, logs_of(), "prefit")
+    evaluator = clone(DoublyRobust(reward_model=FITTED, cv="prefit"))
+    with pytest.raises(NotFittedError):  # clone unfits what is not frozen
+        evaluator.fit(logs_of())
 
 
 def test_a_number_or_an_array_is_prefit_anyway():
@@ -207,9 +194,6 @@ def test_a_number_or_an_array_is_prefit_anyway():
     for model in (0.5, Q_HAT):
         found = predictions(fitted(model, logs, "prefit"), logs)
         assert_allclose(found, np.broadcast_to(model, (N, 3)), atol=1e-11)
-
-
-# -- what is no reward model --------------------------------------------------------
 
 
 # -- models that the command line names -----------------------------------------------
@@ -225,15 +209,20 @@ def named(tmp_path, capsys, name, gap=False, context="x"):
     return code, "".join(capsys.readouterr())
 
 
+UNKNOWN = "'{}' is unknown: name none, ridge, log"
+
+
 @pytest.mark.parametrize(
     ("name", "gap", "context", "message"),
     [
-        *((name, False, "x", None) for name in ("none", "ridge", "logistic", "hist")),
-        *((name, False, "x", None) for name in ("0.5", "-1")),
-        ("forest", False, "x", "'forest' is unknown: name none, ridge, log"),
-        ("1_0", False, "x", "'1_0' is unknown: name none, ridge, log"),
-        ("nan", False, "x", "'nan' is unknown: name none, ridge, log"),
-        ("inf", False, "x", "'inf' is unknown: name none, ridge, log"),
+        *(
+            (one, False, "x", None)
+            for one in ["none", "ridge", "logistic", "hist", "0.5", "-1"]
+        ),
+        *(
+            (one, False, "x", UNKNOWN.format(one))
+            for one in ["forest", "1_0", "nan", "inf"]
+        ),
         ("ridge", False, "", "the reward model 'ridge' needs features"),
         ("logistic", True, "x", "the reward model 'logistic' takes no missing"),
         ("none", False, "", None),

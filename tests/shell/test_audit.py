@@ -238,21 +238,15 @@ def test_bad_input_is_no_alarm(path, run, tmp_path):
     learns.write_bytes(pickle.dumps(LinUCB()))
     policy = ClassifierPolicy(LogisticRegression()).fit(np.eye(3), ITEMS)
     other.write_bytes(pickle.dumps(policy))
-    unused = "Columns that are not used yet: 'age', 'city', 'shown'"
+    unused, both = "Columns that are not used yet: 'age', 'ci", "--context age,city"
     for words, message in (
         ("--policy uniform --policy-table t.csv", "name one policy to audit"),
         ("--context *", unused),
         ("--context age --exclude city", "--context and --exclude are both"),
         ("--exclude spend", "no column 'spend'"),
-        (
-            "--policy always:opera --context age,city",
-            "'opera' is not among 'book', 'film', 'song'",
-        ),
-        (
-            f"--policy {learns} --trust --context age,city",
-            "LinUCB learns while it acts",
-        ),
-        (f"--policy {other} --trust --context age,city", "column 'city' holds texts"),
+        (f"--policy always:opera {both}", "'opera' is not among 'book', 'film', 'song"),
+        (f"--policy {learns} --trust {both}", "LinUCB learns while it acts"),
+        (f"--policy {other} --trust {both}", "column 'city' holds texts"),
         ("--evaluators IPS", "unrecognized arguments: --evaluators IPS"),
         ("--folds 1", "--folds must be at least 2"),
     ):
