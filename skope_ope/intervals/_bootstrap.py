@@ -527,7 +527,7 @@ def _distinct_products(x, pairs):
     """Return distinct columns and products, and where each that is wanted is."""
     kept, place = [], []  # of the columns
     for column in x:
-        same = (k for k, one in enumerate(kept) if _are_equal(one, column))
+        same = (k for k, one in enumerate(kept) if _are_same_arrays(one, column))
         place.append(next(same, len(kept)))
         if place[-1] == len(kept):
             kept.append(column)
@@ -546,5 +546,5 @@ def _distinct_products(x, pairs):
     return np.array([*kept, *products]), place
 
 
-def _are_equal(a, b):
+def _are_same_arrays(a, b):
     return a[0] == b[0] and np.array_equal(a, b)

@@ -205,11 +205,11 @@ def _fold_pairs(cv, logs, position, y=None):
         groups = None if ordered else logs.group
         y = getattr(logs, "action", None) if y is None else y
         return cv.split(logs, y, groups=groups)
-    check_folds(cv)
+    check_cv_kind(cv)
     return cv
 
 
-def check_folds(cv):
+def check_cv_kind(cv):
     """Raise where `cv` gives no folds of any rounds."""
     if _is_fold_count(cv):
         if cv is not None and cv < 2:
@@ -224,7 +224,7 @@ def check_folds(cv):
 def numbered_folds(cv, logs, position):
     """Return the fold of every row, where all that is said is their number."""
     # `cv`: see `HeldOut`; `position`: see `repeated_positions`.
-    check_folds(cv)
+    check_cv_kind(cv)
     cv = 5 if cv is None else int(cv)
     groups, unit = logs.group_index, "rounds"
     if groups is not None:

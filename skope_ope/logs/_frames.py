@@ -153,7 +153,7 @@ class Framed:
         }
         for field, names in tables.items():
             if names:
-                fields[field] = columns_of(frame, tuple(names))
+                fields[field] = columns_side_by_side(frame, tuple(names))
         with remedies_of_frames():
             logs = cls(
                 context_of_frame(frame, context),
@@ -165,7 +165,10 @@ class Framed:
         proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
         check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
         if columns:
-            added = {name: columns_of(frame, some) for name, some in columns.items()}
+            added = {
+                name: columns_side_by_side(frame, some)
+                for name, some in columns.items()
+            }
             logs = logs.with_columns(**added)
         return logs
 
@@ -274,7 +277,7 @@ def remember_labels(logs, frame, key=None):
     logs.__dict__["_labels"] = kept
 
 
-def columns_of(frame, names):
+def columns_side_by_side(frame, names):
     """Return one column, or those of a tuple of names side by side."""
     if not isinstance(names, tuple):
         return column_of(frame, names)

@@ -24,7 +24,7 @@ from skope_ope.logs._frame_pages import FramePages, warn_of_page_reward
 from skope_ope.logs._frames import (
     check_name,
     column_of,
-    columns_of,
+    columns_side_by_side,
     constant_propensity,
     context_among,
     context_of_frame,
@@ -382,7 +382,10 @@ class PageColumns:
 
     def added(self, rows):
         """Return the further columns, one row a page."""
-        return {name: columns_of(rows, some) for name, some in self.columns.items()}
+        return {
+            name: columns_side_by_side(rows, some)
+            for name, some in self.columns.items()
+        }
 
 
 def _column_of_lists(candidates, frame):

@@ -6,7 +6,7 @@ from numbers import Real
 
 from skope_ope._sklearn import HasMethods
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._folds import check_folds
+from skope_ope.logs._folds import check_cv_kind
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs._validation import is_vector, is_y
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
@@ -51,7 +51,7 @@ def check_model_of_call(logs, reward_model, cv):
     if isinstance(cv, str):
         check_prefit(reward_model, cv)
     else:
-        check_folds(cv)
+        check_cv_kind(cv)
 
 
 def _check_unused(logs, model):
