@@ -14,7 +14,7 @@ import numpy as np
 from skope_ope._inside import fitted_evaluator
 from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
 from skope_ope.displays import _looks as looks
-from skope_ope.displays._given_values import checked_curve
+from skope_ope.displays._given_values import checked_curve, static_evaluator
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure, level_text
@@ -169,12 +169,9 @@ class ClippingCurveDisplay(looks.Display):
         -------
         display : ClippingCurveDisplay
         """
-        evaluator, logs = fitted_evaluator(evaluator, logs)
-        name = type(evaluator).__name__
-        if not hasattr(evaluator, "_clipping_curve"):
-            raise TypeError(f"a static evaluator is needed, got {name}.")
+        evaluator, logs = static_evaluator(evaluator, logs, "_clipping_curve")
         curve = evaluator._clipping_curve(policy, logs, param_range)
-        return cls(**curve, level=level, name=name)
+        return cls(**curve, level=level, name=type(evaluator).__name__)
 
     def plot(
         self,
@@ -230,8 +227,7 @@ class ClippingCurveDisplay(looks.Display):
             ax.set_xlabel("\n".join([label, *notes]))
             ax.set_ylabel("value (reward per round)")
             looks.legend_beside(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)
 
 
 # -- what a larger quantile costs: the value by DR-ns against q, with its bias mass ----
@@ -461,8 +457,7 @@ class QuantileCurveDisplay(looks.Display):
             axes[-1].set_xlabel("quantile level q")
             if self.name:
                 axes[0].set_title(f"DRns: {looks.as_drawn(self.name)}")
-        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
-        return self
+        return self._drawn_panels(axes)
 
     def _draw_values(self, ax, place, kwargs):
         text = f"{level_text(self.level)} interval"

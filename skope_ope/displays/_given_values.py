@@ -9,6 +9,15 @@ import numpy as np
 from skope_ope._inside import fitted_evaluator
 
 
+def static_evaluator(evaluator, logs, ability, hint=""):
+    """Return a fitted evaluator that has an ability of static ones, and the logs."""
+    evaluator, logs = fitted_evaluator(evaluator, logs)
+    if not hasattr(evaluator, ability):
+        name = type(evaluator).__name__
+        raise TypeError(f"a static evaluator is needed, got {name}.{hint}")
+    return evaluator, logs
+
+
 def is_value(value):
     """Tell whether something is a PolicyValue: it has an interval of its own."""
     return hasattr(value, "confidence_interval") and hasattr(value, "estimator")

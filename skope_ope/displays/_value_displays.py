@@ -200,8 +200,7 @@ class PolicyValueDisplay(looks.Display):
             self._draw(ax, by_policy, row_texts, series_texts, kwargs)
             self.truth_ = self._plot_truth(ax, truth, truth_kw)
             looks.legend_beside(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)
 
     def _draw(self, ax, by_policy, row_texts, series_texts, kwargs):
         rows, series = self._evaluators, self._policies
@@ -267,13 +266,7 @@ class PolicyValueDisplay(looks.Display):
     def _plot_truth(self, ax, truth, truth_kw):
         if truth is None:
             return None
-        style = {
-            "color": looks.TRUE_VALUE,
-            "linestyle": "--",
-            "label": "truth",
-            "zorder": 1,
-        }
-        style.update(truth_kw or {})
+        style = {**looks.TRUTH, "zorder": 1, **(truth_kw or {})}
         if not isinstance(truth, Mapping):
             return ax.axvline(float(truth), **style)
         missing = sorted({str(p) for p in self._policies if p not in truth})
@@ -506,15 +499,11 @@ class ConvergenceDisplay(looks.Display):
                 style = {**looks.series_style(i), "label": looks.name_lines(text)}
                 style |= {"markersize": 4, "markevery": 5, **kwargs}
                 self.lines_ += ax.plot(self.sizes, self.value[i], **style)
-                style = {"color": self.lines_[-1].get_color(), "linewidth": 0}
-                style["alpha"] = looks.FAINT / len(self.keys) ** 0.5
-                ax.fill_between(self.sizes, self.low[i], self.high[i], **style)
-                style |= {"alpha": 0.6, "linewidth": 0.8}
-                for end in (self.low[i], self.high[i]):
-                    ax.plot(self.sizes, end, **style)
+                color, n_curves = self.lines_[-1].get_color(), len(self.keys)
+                interval = self.low[i], self.high[i]
+                looks.draw_intervals(ax, self.sizes, *interval, color, n_curves)
             if truth is not None:
-                style = {"color": looks.TRUE_VALUE, "linestyle": "--", "label": "truth"}
-                ax.axhline(float(truth), **style)
+                ax.axhline(float(truth), **looks.TRUTH)
             late = self.sizes > looks.EARLY * self.sizes[-1]
             looks.show_values(
                 ax, *(p[:, late] for p in (self.value, self.low, self.high))
@@ -525,8 +514,7 @@ class ConvergenceDisplay(looks.Display):
             ax.set_xlabel(self._what_is_drawn())
             ax.set_ylabel("value (reward per round)")
             looks.legend_beside(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)
 
     def _what_is_drawn(self):
         level = level_text(self.level)

@@ -209,38 +209,39 @@ class _Life:
 
     def says_the_same(self, told, again):
         """Learn from the same history again."""
-        rows, proba = told
-        for row in range(len(self.logs)):
+        for row, found, expected in self._retold(told, range(len(self.logs))):
             self._compare(
-                self._proba(np.array([row])),
-                proba[row],
+                found,
+                expected,
                 f"{self.name} gives other probabilities {again}, at row {row}. "
                 "reset must forget everything and seed all random numbers from "
                 "random_state, an int that evaluators change between histories",
             )
-            if row in rows:
-                self._update(row, proba[row, self.codes[row]])
 
     def differs_nowhere(self, told):
         """Whether the same history gives the same probabilities."""
-        rows, proba = told
-        for row in rows:
-            if np.abs(self._proba(np.array([row])) - proba[row]).max() > SAME_SUM:
-                return False
-            self._update(row, proba[row, self.codes[row]])
-        return True
+        return all(
+            np.abs(found - expected).max() <= SAME_SUM
+            for _, found, expected in self._retold(told, told[0])
+        )
 
     def without_rejected_rounds(self, told):
         """Never ask for a round that will be rejected."""
-        rows, proba = told
-        for row in rows:
+        for row, found, expected in self._retold(told, told[0]):
             self._compare(
-                self._proba(np.array([row])),
-                proba[row],
+                found,
+                expected,
                 f"{self.name} changes with rejected rounds, at row {row}. It must "
                 "change in update only",
             )
-            self._update(row, proba[row, self.codes[row]])
+
+    def _retold(self, told, asked):
+        """Learn from the same history again; yield what is said of rows, and was."""
+        rows, proba = told
+        for row in asked:
+            yield row, self._proba(np.array([row])), proba[row]
+            if row in rows:
+                self._update(row, proba[row, self.codes[row]])
 
     def by_block(self, told, given):
         """Ask for blocks, of all actions or of given ones, and refresh them."""

@@ -112,9 +112,7 @@ def check_one_group_has_no_standard_error(evaluator):
         assert np.isnan(value.standard_error), (
             f"one group has the standard error {value.standard_error}, not NaN"
         )
-        carried = [w.value for w in found if isinstance(w, FewGroupsWarning)]
-        assert carried, "one group gives no FewGroupsWarning"
-        assert_close(carried[0], 1.0, "the FewGroupsWarning carries a wrong number")
+        _assert_warned(found, 1.0)
 
 
 def check_few_groups_warn(evaluator):
@@ -125,9 +123,13 @@ def check_few_groups_warn(evaluator):
         value, found = world.warned(group)
         effective = sizes.sum() ** 2 / (sizes**2).sum()
         _assert_diagnostic(value, "effective_groups", effective)
-        carried = [w.value for w in found if isinstance(w, FewGroupsWarning)]
-        assert carried, f"{effective:.1f} groups give no FewGroupsWarning"
-        assert_close(carried[0], effective, "the FewGroupsWarning carries another one")
+        _assert_warned(found, effective)
+
+
+def _assert_warned(found, effective):
+    carried = [w.value for w in found if isinstance(w, FewGroupsWarning)]
+    assert carried, f"{effective:.1f} groups give no FewGroupsWarning"
+    assert_close(carried[0], effective, "the FewGroupsWarning carries a wrong number")
 
 
 def check_labels_of_groups_do_not_matter(evaluator):

@@ -171,10 +171,9 @@ def check_same_answer_each_time(evaluator):
     rounds = random_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
-        results = [evaluated(fitted, rounds.pi) for _ in range(3)]
-        results.append(evaluated(fit(evaluator, rounds, kind), rounds.pi))
-        for other in results[1:]:
-            _assert_identical(other, results[0], "asked twice it answers differently")
+        for other in (fitted, fitted, fit(evaluator, rounds, kind)):
+            what = "asked twice it answers differently"
+            _assert_same_answers(other, fitted, rounds, what)
 
 
 def check_clone(evaluator):
@@ -185,24 +184,17 @@ def check_clone(evaluator):
         copy = clone(fitted)
         with raises(NotFittedError, "fit", "evaluate of a clone"):
             copy.evaluate(rounds.pi)
-        _assert_identical(
-            evaluated(fit(copy, rounds, kind), rounds.pi),
-            evaluated(fitted, rounds.pi),
-            "a clone answers differently",
-        )
+        again = fit(copy, rounds, kind)
+        _assert_same_answers(again, fitted, rounds, "a clone answers differently")
 
 
 def check_pickle(evaluator):
     """Pickle a fitted evaluator and its results."""
     rounds = random_rounds(evaluator)
     for fitted in all_fitted(evaluator, rounds):
-        result = evaluated(fitted, rounds.pi)
-        copy = pickle.loads(pickle.dumps(fitted))
-        _assert_identical(
-            evaluated(copy, rounds.pi),
-            result,
-            "a pickled evaluator answers differently",
-        )
+        copy, result = pickle.loads(pickle.dumps(fitted)), evaluated(fitted, rounds.pi)
+        what = "a pickled evaluator answers differently"
+        _assert_same_answers(copy, fitted, rounds, what)
         stored = pickle.loads(pickle.dumps(result))
         _assert_identical(stored, result, "a pickled result differs")
         assert stored._interval() == result._interval()
@@ -220,11 +212,8 @@ def check_skops(evaluator):
     for fitted in all_fitted(evaluator, rounds):
         data = dumps(fitted)
         copy = loads(data, trusted=get_untrusted_types(data=data))
-        _assert_identical(
-            evaluated(copy, rounds.pi),
-            evaluated(fitted, rounds.pi),
-            "an evaluator from skops answers differently",
-        )
+        what = "an evaluator from skops answers differently"
+        _assert_same_answers(copy, fitted, rounds, what)
 
 
 def check_logs_must_match_those_of_fit(evaluator):
@@ -272,6 +261,11 @@ def check_array_column_and_object_are_one_policy(evaluator):
                 expected,
                 f"{type(policy)} differs from array",
             )
+
+
+def _assert_same_answers(found, expected, rounds, what):
+    answers = (evaluated(one, rounds.pi) for one in (found, expected))
+    _assert_identical(*answers, what)
 
 
 def _assert_identical(found, expected, what):
