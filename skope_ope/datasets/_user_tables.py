@@ -484,9 +484,8 @@ def fetch_open_bandit(
 def _find_log(home, logger, campaign):
     """Return the file of a log, or None."""
     home = Folder(home).expanduser()
-    paths = [
-        home / inner / logger / campaign / f"{campaign}{end}" for inner, end in ends
-    ]
+    folders = [home / inner / logger / campaign for inner in FOLDERS_OF_DATA]
+    paths = [one / f"{campaign}{end}" for one in folders for end in (".csv", ".csv.gz")]
     # a flat folder that keeps one file a log
     paths.append(home / f"obd_{logger}_{campaign}.csv.gz")
     return next(filter(Folder.is_file, paths), None)

@@ -77,21 +77,23 @@ def check_adaptive_policy(
             f"an instance of a subclass of AdaptivePolicy is expected, got {name}."
         )
     for world in _practice_logs() if logs is None else [logs]:
+
+        def life(weight=None, world=world):
+            return _Life(fresh_copy(policy, world), world, weight)
+
         first = fresh_copy(policy, world)
         told = _Life(first, world).by_row()
-        _Life(fresh_copy(policy, world), world).watched(told)
+        life().watched(told)
         _Life(first, world).says_the_same(told, again="after reset")
-        other = _Life(fresh_copy(policy, world), world)
-        other.says_the_same(told, again="in a clone")
-        _Life(fresh_copy(policy, world), world).without_rejected_rounds(told)
+        life().says_the_same(told, again="in a clone")
+        life().without_rejected_rounds(told)
         for given in (False, True):
-            _Life(fresh_copy(policy, world), world).by_block(told, given)
+            life().by_block(told, given)
         _check_own_draws(policy, world, told)
         if first.takes_weight:
             _check_signature(first)
-            once = _Life(fresh_copy(policy, world), world, weight=1.0)
-            once.says_the_same(told, again="with weight=1")
-            _Life(fresh_copy(policy, world), world, weight=2.5).by_row()
+            life(weight=1.0).says_the_same(told, again="with weight=1")
+            life(weight=2.5).by_row()
 
 
 def _check_signature(policy):
@@ -261,7 +263,7 @@ class _Life:
                 action = self.codes.item(row)
                 if not self._update(row, proba[row, action]):
                     continue
-                if not self._refresh(block, at - start, action):
+                if not self._truth("refresh", block.refresh(at - start, action)):
                     stop = at
                     break
             self._block_is(block, name, expected, start, at, stop)
@@ -297,13 +299,6 @@ class _Life:
         else:
             self._is_distribution(block.proba, np.arange(start, stop), "look_ahead")
         return block
-
-    def _refresh(self, block, start, action):
-        fine = block.refresh(start, action)
-        assert isinstance(fine, (bool, np.bool_)), (
-            f"{self.name}: refresh must return True or False, got {fine!r}."
-        )
-        return fine
 
     def _offered(self, rows):
         return None if self.logs.available is None else self.logs.available[rows]
@@ -349,11 +344,13 @@ class _Life:
         if not self.policy.context_free:
             X = take_rows(self.X, slice(row, row + 1))
         lesson = X, self.codes.item(row), self.logs.reward.item(row), float(chance)
-        changed = self.policy.update(*lesson, **self.told)
-        assert isinstance(changed, (bool, np.bool_)), (
-            f"{self.name}.update must return True or False, got {changed!r}."
+        return self._truth("update", self.policy.update(*lesson, **self.told))
+
+    def _truth(self, method, answer):
+        assert isinstance(answer, (bool, np.bool_)), (
+            f"{self.name}: {method} must return True or False, got {answer!r}."
         )
-        return changed
+        return answer
 
     def _compare(self, found, expected, text):
         off = np.abs(found - expected)

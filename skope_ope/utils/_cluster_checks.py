@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from skope_ope.exceptions import FewGroupsWarning
 from skope_ope.utils._check_rounds import (
     assert_close,
+    assert_same,
     evaluated,
     fit,
     model_kinds,
@@ -166,12 +167,7 @@ def _assert_alike(found, expected, what):
     with quiet():
         pairs.append((found[0] - found[1], expected[0] - expected[1]))
     for name, (one, other) in zip(("", "", " (difference)"), pairs, strict=True):
-        assert_close(one.value, other.value, f"{what} change the value{name}")
-        assert_close(
-            one.standard_error,
-            other.standard_error,
-            f"{what} change the standard error{name}",
-        )
+        assert_same(one, other, f"{what} change the estimate{name}")
 
 
 def _assert_diagnostic(value, name, expected, rtol=1e-9):
