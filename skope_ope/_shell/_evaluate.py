@@ -349,7 +349,7 @@ def add_verdicts(args, report, table, logs, audits):
     )
     for record, found in zip(report["values"], results.verdicts.values(), strict=True):
         record["verdict"] = found.to_dict()
-    report["requirements"] = gated(args.require, results)
+    report["requirements"] = [_gated(one, results) for one in args.require]
     return all(one["holds"] for one in report["requirements"])
 
 
@@ -363,16 +363,12 @@ def add_verdict_on_gain(args, report, gain, audits):
     ).to_dict()
 
 
-def gated(requirements, results):
-    """Return whether requirements hold, and by which numbers."""
+def _gated(requirement, results):
+    """Return whether a requirement holds, and by which numbers."""
     # A requirement about a value that the logs do not support does not hold, whatever
     # its numbers, unless it is about the verdict itself. Neither does one about the
     # limit of an interval that leaves a bias out, or about a gain whose sign missing
     # weight could turn, unless that is accepted.
-    return [_gated(one, results) for one in requirements]
-
-
-def _gated(requirement, results):
     left, right = (results.of(side) for side in requirement.sides)
     about = [side for side in requirement.sides if side.name not in (None, LOGGER)]
     holds, because = requirement.holds(left, right), ""

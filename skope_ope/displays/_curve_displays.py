@@ -13,8 +13,8 @@ import numpy as np
 
 from skope_ope._inside import fitted_evaluator
 from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
+from skope_ope.displays import _given_values as given
 from skope_ope.displays import _looks as looks
-from skope_ope.displays._given_values import checked_curve, static_evaluator
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure, level_text
@@ -98,9 +98,7 @@ class ClippingCurveDisplay(looks.Display):
         self.own = own
         self.level = level
         self.name = name
-        intervals = [value._interval(level) for value in values]
-        self.value = np.array([value.value for value in values])
-        self.low, self.high = np.array(intervals).T
+        self.value, self.low, self.high = given.numbers_of(values, level)
         self.leaves_bias_out = [value.leaves_bias_out for value in values]
 
     def _held(self):
@@ -135,7 +133,7 @@ class ClippingCurveDisplay(looks.Display):
         -------
         display : ClippingCurveDisplay
         """
-        bounds, values = checked_curve(values, "bound on the weights", low=0)
+        bounds, values = given.checked_curve(values, "bound on the weights", low=0)
         return cls(param_name, bounds, values, own=own, level=level, name=name)
 
     @classmethod
@@ -169,7 +167,7 @@ class ClippingCurveDisplay(looks.Display):
         -------
         display : ClippingCurveDisplay
         """
-        evaluator, logs = static_evaluator(evaluator, logs, "_clipping_curve")
+        evaluator, logs = given.static_evaluator(evaluator, logs, "_clipping_curve")
         curve = evaluator._clipping_curve(policy, logs, param_range)
         return cls(**curve, level=level, name=type(evaluator).__name__)
 
@@ -310,9 +308,7 @@ class QuantileCurveDisplay(looks.Display):
         self.own = own
         self.level = level
         self.name = name
-        self.value = np.array([value.value for value in values])
-        intervals = [value._interval(level) for value in values]
-        self.low, self.high = np.array(intervals).T
+        self.value, self.low, self.high = given.numbers_of(values, level)
         self.bias_mass, self.bias_mass_error, self.n_accepted = (
             np.array([value.diagnostics[name] for value in values])
             for name in ("bias_mass", "bias_mass_error", "n_accepted")
@@ -350,7 +346,7 @@ class QuantileCurveDisplay(looks.Display):
         -------
         display : QuantileCurveDisplay
         """
-        levels, values = checked_curve(values, "quantile level", low=0, high=1)
+        levels, values = given.checked_curve(values, "quantile level", low=0, high=1)
         for value in values:
             if "bias_mass" not in value.diagnostics:
                 raise TypeError(

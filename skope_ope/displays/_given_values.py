@@ -78,6 +78,12 @@ def checked_curve(values, what, low, high=np.inf):
     return np.array(keys, dtype=float), [values[key] for key in keys]
 
 
+def numbers_of(values, level):
+    """Return values, and the ends of their intervals, as arrays."""
+    low, high = np.array([one._interval(level) for one in values], dtype=float).T
+    return np.array([one.value for one in values]), low, high
+
+
 def key_texts(keys):
     """Return what values are called: keys, or "policy, evaluator" of pairs."""
     # What all pairs have in common is left out.

@@ -216,18 +216,22 @@ def show_values(ax, *parts):
         ax.set_ylim(shown.min() - margin, shown.max() + margin)
 
 
+def write(ax, text, at, color=DOUBTED, **style):
+    """Write a few words beside what is drawn."""
+    style = {"verticalalignment": "center", "fontsize": SMALL_FONT, **style}
+    ax.annotate(text, at, color=color, **style)
+
+
 def say_no_value(ax, at, *, upright=False):
     """Write that there is no estimate, over what is drawn of its interval."""
     transform = ax.get_xaxis_transform() if upright else ax.get_yaxis_transform()
-    ax.annotate(
+    write(
+        ax,
         "no value",
         (at, 0.5) if upright else (0.5, at),
         xycoords=transform,
         rotation=90 if upright else 0,
         horizontalalignment="center",
-        verticalalignment="center",
-        fontsize=SMALL_FONT,
-        color=DOUBTED,
         bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1},
     )
 

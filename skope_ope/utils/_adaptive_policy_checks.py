@@ -91,16 +91,12 @@ def check_adaptive_policy(
             life().by_block(told, given)
         _check_own_draws(policy, world, told)
         if first.takes_weight:
-            _check_signature(first)
+            assert "weight" in signature(first.update).parameters, (
+                f"{type(first).__name__} says takes_weight, but its update takes no "
+                "weight. Add a keyword weight=1.0, or set takes_weight = False."
+            )
             life(weight=1.0).says_the_same(told, again="with weight=1")
             life(weight=2.5).by_row()
-
-
-def _check_signature(policy):
-    assert "weight" in signature(policy.update).parameters, (
-        f"{type(policy).__name__} says takes_weight, but its update takes no weight. "
-        "Add a keyword weight=1.0, or set takes_weight = False."
-    )
 
 
 def _check_own_draws(policy, world, told):

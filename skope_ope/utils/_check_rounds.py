@@ -189,14 +189,7 @@ class TablePolicy(BasePolicy):
     def __init__(self, table, labels):
         self.table = table
         self.labels = labels
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-    @property
-    def classes_(self):
-        """Labels of the columns of the table."""
-        return np.asarray(self.labels)
+        self.classes_ = np.asarray(labels)  # of the columns of the table
 
     def _proba(self, X, available):
         return self.table[np.asarray(X)[:, 0].astype(int)]

@@ -397,14 +397,10 @@ def check_rounds_of_fit_are_recognised(evaluator):
         if kind == "array":
             continue
         fitted = fit(evaluator, rounds, kind)
-        assert_same(
-            evaluated(fitted, policy, fitted.logs_[order]),
-            evaluated(fitted, policy),
-            "rounds of fit in another order are not recognised",
-        )
         anew = rounds.logs().with_columns(**fitted.logs_.columns)
-        assert_same(
-            evaluated(fitted, policy, anew),
-            evaluated(fitted, policy),
-            "rounds of fit in logs that were built anew are not recognised",
-        )
+        for where, logs in (
+            ("another order", fitted.logs_[order]),
+            ("logs that were built anew", anew),
+        ):
+            found, expected = evaluated(fitted, policy, logs), evaluated(fitted, policy)
+            assert_same(found, expected, f"rounds of fit in {where} are not recognised")

@@ -330,12 +330,11 @@ TARGET = np.array([[2, 0], [1, 2]])  # the policy's slate in each context
 
 def check_log_of_all_cells_gives_the_value(evaluator):
     """Weight every (context, action, reward) by its probability: the true value."""
-    uniform = get_tags(evaluator).uniform_logger
     kinds = model_kinds(evaluator)
     kinds += (0.4,) if "array" in kinds else ()  # a number is a model, too
     if takes_slates(evaluator):
         worlds = [_all_slates()]
-    elif uniform:
+    elif get_tags(evaluator).uniform_logger:
         worlds = [_all_cells(np.full((1, 2, 3), 1 / 3))]
     else:
         worlds = [_all_cells(WORLD_LOGGERS[:1]), _all_cells(WORLD_LOGGERS)]
