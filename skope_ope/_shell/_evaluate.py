@@ -309,18 +309,25 @@ class Results:
             f"{side.name}/{known[0]}."
         )
 
+    def key_of(self, side):
+        """Return the policy and the evaluator that a side is about."""
+        return side.name, self.evaluator_of(side)
+
+    def value_of(self, side):
+        """Return the value that a side is about."""
+        return self.logger if side.name == LOGGER else self.table[self.key_of(side)]
+
     def of(self, side):
         """Return the number or the `Verdict` of a side."""
         if side.number is not None:
             return side.number
         if side.answer is not None:
             return side.answer
+        value, fields = self.value_of(side), side.fields or (VALUE,)
         if side.name == LOGGER:
-            return _asked_number(self.logger, (side.fields or (VALUE,))[0], self.level)
-        key = side.name, self.evaluator_of(side)
-        value, fields = self.table[key], side.fields or (VALUE,)
+            return _asked_number(value, fields[0], self.level)
         if fields[0] == VERDICT:
-            return self.verdicts[key]
+            return self.verdicts[self.key_of(side)]
         if fields[0] == GAIN:
             value, fields = value - self.logger, fields[1:] or (VALUE,)
         return _asked_number(value, fields[0], self.level_of_each)
@@ -342,7 +349,7 @@ def add_verdicts(args, report, table, logs, audits):
     )
     for record, found in zip(report["values"], results.verdicts.values(), strict=True):
         record["verdict"] = found.to_dict()
-    report["requirements"] = gated(args.require, results)
+    report["requirements"] = [_gated(one, results) for one in args.require]
     return all(one["holds"] for one in report["requirements"])
 
 
@@ -356,16 +363,12 @@ def add_verdict_on_gain(args, report, gain, audits):
     ).to_dict()
 
 
-def gated(requirements, results):
-    """Return whether requirements hold, and by which numbers."""
+def _gated(requirement, results):
+    """Return whether a requirement holds, and by which numbers."""
     # A requirement about a value that the logs do not support does not hold, whatever
     # its numbers, unless it is about the verdict itself. Neither does one about the
     # limit of an interval that leaves a bias out, or about a gain whose sign missing
     # weight could turn, unless that is accepted.
-    return [_gated(one, results) for one in requirements]
-
-
-def _gated(requirement, results):
     left, right = (results.of(side) for side in requirement.sides)
     about = [side for side in requirement.sides if side.name not in (None, LOGGER)]
     holds, because = requirement.holds(left, right), ""
@@ -379,13 +382,13 @@ def _gated(requirement, results):
         ]
         because = "; ".join(filter(None, dict.fromkeys(doubts)))
     names = [results.evaluator_of(side) for side in about]
-    values = [results.table[one.name, results.evaluator_of(one)] for one in about]
+    values = map(results.value_of, about)
     estimated = any(rests_on_propensities(one, ESTIMATED) for one in values)
     return {
         "text": requirement.text,
         "holds": holds and not because,
-        "left": _plain_side(left),
-        "right": _plain_side(right),
+        "left": getattr(left, "answer", left),
+        "right": getattr(right, "answer", right),
         "evaluators": list(dict.fromkeys(names)),
         "because": because,
         "note": NOTHING_OUTSIDE if estimated and holds and not because else "",
@@ -394,7 +397,7 @@ def _gated(requirement, results):
 
 def _side_doubt(side, results):
     """Return why the number of a side satisfies nothing, or nothing."""
-    key = side.name, results.evaluator_of(side)
+    key = results.key_of(side)
     found, left_out = results.verdicts[key], results.table[key].leaves_bias_out
     errors = [one.name for one in found.alarms if one.severity == "error"]
     if errors:
@@ -408,12 +411,7 @@ def _side_doubt(side, results):
 def _gains_in(requirement, results):
     """Yield the gains that a requirement is about: over the logger, or the other."""
     sides = [one for one in requirement.sides if one.name and not one.is_verdict]
-    values = [
-        results.logger
-        if one.name == LOGGER
-        else results.table[one.name, results.evaluator_of(one)]
-        for one in sides
-    ]
+    values = [results.value_of(one) for one in sides]
     if len(values) == 2:
         yield values[0] - values[1]
     for side, value in zip(sides, values, strict=True):
@@ -426,10 +424,6 @@ def _missing_part(gain, results):
     found = weight_findings(gain._grounds, gain._interval(results.level_of_each))
     names = [one.name for one in found if one.name not in results.thresholds.accepted]
     return f"the logs do not support the gain ({', '.join(names)})" if names else ""
-
-
-def _plain_side(side):
-    return getattr(side, "answer", side)
 
 
 # -- the page that `evaluate --report` writes ------------------------------------------

@@ -105,9 +105,8 @@ def _names_in(text):
 def _name_and_policy(text):
     """Part NAME=POLICY; the name of what is a policy as it stands is None."""
     name, equals, policy = text.partition("=")
-    if not equals or text.startswith(tuple(f"{one}:" for one in PREFIXES)):
-        return None, text
-    if os.path.exists(text):
+    kind = text.partition(":")
+    if not equals or (kind[1] and kind[0] in PREFIXES) or os.path.exists(text):
         return None, text
     if not re.fullmatch(POLICY_WORD, name):
         raise ValueError(

@@ -110,9 +110,9 @@ class _Parser:
     def requirement(self):
         """Return the requirement; nothing may follow it."""
         left = self._side()
-        sign = self._take("operator", f"one of {' '.join(OPERATORS)}")
+        sign = self._take(["operator"], f"one of {' '.join(OPERATORS)}")
         right = self._side()
-        self._take("end", "nothing more (further requirements are further options)")
+        self._take(["end"], "nothing more (further requirements are further options)")
         if left.name is None and right.name is None:
             self._refuse(0, "neither side is about a policy or the logger")
         wanted = sum(side.is_verdict for side in (left, right))
@@ -134,9 +134,9 @@ class _Parser:
         if kind != "name":
             self._refuse(place, f"a number or a policy stands here, got {text!r}")
         evaluator = None
-        if self._next() == "slash":
+        if self.tokens[0][0] == "slash":
             self.tokens.pop(0)
-            evaluator = self._taken(("name", "quoted"), "the name of an evaluator")
+            evaluator = self._take(["name", "quoted"], "the name of an evaluator")
             evaluator = evaluator.strip("\"'")
         fields = self._fields(text)
         if text == LOGGER and evaluator is not None:
@@ -151,7 +151,7 @@ class _Parser:
     def _answer(self, kind, text, place):
         """Return an answer of a verdict, which may be quoted."""
         if text == "not":
-            text = f"not {self._take('name', 'supported')}"
+            text = f"not {self._take(['name'], 'supported')}"
         answer = text.strip("\"'")
         if answer not in ANSWERS:
             named = ", ".join(map(repr, ANSWERS))
@@ -161,23 +161,17 @@ class _Parser:
     def _fields(self, name):
         """Return what is asked of a policy, or of the logger."""
         found, known = [], LIMIT_FIELDS if name == LOGGER else REQUIRED_FIELDS
-        while self._next() == "dot":
+        while self.tokens[0][0] == "dot":
             self.tokens.pop(0)
             _, text, place = self.tokens[0]
             if text not in known:
                 told = f"one of {', '.join(known)}" if known else "nothing more"
                 self._refuse(place, f"{told} stands here, got {text!r}")
-            found.append(self._take("name", "a field"))
+            found.append(self._take(["name"], "a field"))
             known = LIMIT_FIELDS if found[-1] == GAIN else ()
         return tuple(found)
 
-    def _next(self):
-        return self.tokens[0][0]
-
-    def _take(self, kind, wanted):
-        return self._taken((kind,), wanted)
-
-    def _taken(self, kinds, wanted):
+    def _take(self, kinds, wanted):
         kind, text, place = self.tokens.pop(0)
         if kind not in kinds:
             self._refuse(place, f"{wanted} stands here, got {text!r}")

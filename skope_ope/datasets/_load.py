@@ -96,12 +96,18 @@ def _find_set(name, data_home):
             f"others pass data_home, or set {DATA_HOME_VARIABLE}, to a folder with "
             f"uci_{name}.csv.gz."
         )
-    path = Path(folder) / f"uci_{name}.csv.gz"
+    more = f"; with scikit-learn come {bundled}"
+    return _file_of(folder, "uci_", name, ".csv.gz", more)
+
+
+def _file_of(folder, start, name, end, more=""):
+    path = Path(folder) / f"{start}{name}{end}"
     if not path.is_file():
-        found = sorted(p.name[4:-7] for p in Path(folder).glob("uci_*.csv.gz"))
+        files = [p.name for p in Path(folder).glob(f"{start}*{end}")]
+        found = sorted(file[len(start) : -len(end)] for file in files)
         raise FileNotFoundError(
-            f"no file {path}. Sets found in {folder}: {', '.join(found) or 'none'}; "
-            f"with scikit-learn come {bundled}."
+            f"no file {path}. Sets found in {folder}: {', '.join(found) or 'none'}"
+            f"{more}."
         )
     return path
 
@@ -190,13 +196,7 @@ def load_ranking(
             f"pass data_home, or set {DATA_HOME_VARIABLE}, to a folder with "
             f"ltr_{name}.npz: no set of graded documents comes with scikit-learn."
         )
-    path = Path(folder) / f"ltr_{name}.npz"
-    if not path.is_file():
-        found = sorted(p.stem[4:] for p in Path(folder).glob("ltr_*.npz"))
-        raise FileNotFoundError(
-            f"no file {path}. Sets found in {folder}: {', '.join(found) or 'none'}."
-        )
-    with np.load(path) as file:
+    with np.load(_file_of(folder, "ltr_", name, ".npz")) as file:
         arrays = dict(file)
     if "X" in arrays:
         X = arrays["X"]

@@ -152,11 +152,10 @@ def make_slate_logs(
         np.zeros(n_rounds),
         n_candidates=n_candidates,
     )
-    make = _independent if repeats else PlackettLuceSlatePolicy
-    taste = SoftmaxOfContext(world.taste, world.taste_bias, logging_temperature)
     logger = UniformSlatePolicy(n_slots)
     if logging != "uniform":
-        logger = make(taste, n_slots)
+        taste = world.taste, world.taste_bias, logging_temperature
+        logger = _softmax_policy(*taste, n_slots, repeats)
     slates = logger.sample(empty, rng)
     chance = world.click_proba(context, slates)
     clicks = (rng.random_sample(chance.shape) < chance).astype(float)
@@ -173,19 +172,14 @@ def make_slate_logs(
     )
     if not return_truth:
         return logs
-    best = SoftmaxOfContext(world.theta, world.bias, target_temperature)
-    policy = make(best, n_slots)
-    return logs, policy, _truth(world, policy, empty, repeats)
-
-
-def _truth(world, policy, empty, repeats):
-    """Return what is true of a policy in the contexts of logs without slates."""
-    context = empty.context
-    return Bunch(
+    best = world.theta, world.bias, target_temperature
+    policy = _softmax_policy(*best, n_slots, repeats)
+    truth = Bunch(
         value=world.value(policy, empty, repeats),
-        slot_values=world.attraction(context) if world.reward == "additive" else None,
+        slot_values=world.attraction(context) if reward == "additive" else None,
         expected_slot_rewards=lambda slates: world.click_proba(context, slates),
     )
+    return logs, policy, truth
 
 
 class SoftmaxOfContext:
@@ -205,10 +199,11 @@ class SoftmaxOfContext:
         return np.repeat(weights[:, None], self.n_slots, axis=1)
 
 
-def _independent(weights, n_slots):
-    return ProductSlatePolicy(
-        SoftmaxOfContext(weights.theta, weights.bias, weights.temperature, n_slots)
-    )
+def _softmax_policy(theta, bias, temperature, n_slots, repeats):
+    if repeats:
+        return ProductSlatePolicy(SoftmaxOfContext(theta, bias, temperature, n_slots))
+    weights = SoftmaxOfContext(theta, bias, temperature)
+    return PlackettLuceSlatePolicy(weights, n_slots)
 
 
 class _SlateWorld:

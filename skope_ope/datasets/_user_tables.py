@@ -484,14 +484,11 @@ def fetch_open_bandit(
 def _find_log(home, logger, campaign):
     """Return the file of a log, or None."""
     home = Folder(home).expanduser()
-    for inner in FOLDERS_OF_DATA:
-        for end in (".csv", ".csv.gz"):
-            path = home / inner / logger / campaign / f"{campaign}{end}"
-            if path.is_file():
-                return path
+    folders = [home / inner / logger / campaign for inner in FOLDERS_OF_DATA]
+    paths = [one / f"{campaign}{end}" for one in folders for end in (".csv", ".csv.gz")]
     # a flat folder that keeps one file a log
-    path = home / f"obd_{logger}_{campaign}.csv.gz"
-    return path if path.is_file() else None
+    paths.append(home / f"obd_{logger}_{campaign}.csv.gz")
+    return next(filter(Folder.is_file, paths), None)
 
 
 def _where_to_get(home, logger, campaign):

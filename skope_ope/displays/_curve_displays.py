@@ -13,8 +13,8 @@ import numpy as np
 
 from skope_ope._inside import fitted_evaluator
 from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
+from skope_ope.displays import _given_values as given
 from skope_ope.displays import _looks as looks
-from skope_ope.displays._given_values import checked_curve
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure, level_text
@@ -98,9 +98,7 @@ class ClippingCurveDisplay(looks.Display):
         self.own = own
         self.level = level
         self.name = name
-        intervals = [value._interval(level) for value in values]
-        self.value = np.array([value.value for value in values])
-        self.low, self.high = np.array(intervals).T
+        self.value, self.low, self.high = given.numbers_of(values, level)
         self.leaves_bias_out = [value.leaves_bias_out for value in values]
 
     def _held(self):
@@ -135,7 +133,7 @@ class ClippingCurveDisplay(looks.Display):
         -------
         display : ClippingCurveDisplay
         """
-        bounds, values = checked_curve(values, "bound on the weights", low=0)
+        bounds, values = given.checked_curve(values, "bound on the weights", low=0)
         return cls(param_name, bounds, values, own=own, level=level, name=name)
 
     @classmethod
@@ -169,12 +167,9 @@ class ClippingCurveDisplay(looks.Display):
         -------
         display : ClippingCurveDisplay
         """
-        evaluator, logs = fitted_evaluator(evaluator, logs)
-        name = type(evaluator).__name__
-        if not hasattr(evaluator, "_clipping_curve"):
-            raise TypeError(f"a static evaluator is needed, got {name}.")
+        evaluator, logs = given.static_evaluator(evaluator, logs, "_clipping_curve")
         curve = evaluator._clipping_curve(policy, logs, param_range)
-        return cls(**curve, level=level, name=name)
+        return cls(**curve, level=level, name=type(evaluator).__name__)
 
     def plot(
         self,
@@ -230,8 +225,7 @@ class ClippingCurveDisplay(looks.Display):
             ax.set_xlabel("\n".join([label, *notes]))
             ax.set_ylabel("value (reward per round)")
             looks.legend_beside(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)
 
 
 # -- what a larger quantile costs: the value by DR-ns against q, with its bias mass ----
@@ -314,9 +308,7 @@ class QuantileCurveDisplay(looks.Display):
         self.own = own
         self.level = level
         self.name = name
-        self.value = np.array([value.value for value in values])
-        intervals = [value._interval(level) for value in values]
-        self.low, self.high = np.array(intervals).T
+        self.value, self.low, self.high = given.numbers_of(values, level)
         self.bias_mass, self.bias_mass_error, self.n_accepted = (
             np.array([value.diagnostics[name] for value in values])
             for name in ("bias_mass", "bias_mass_error", "n_accepted")
@@ -354,7 +346,7 @@ class QuantileCurveDisplay(looks.Display):
         -------
         display : QuantileCurveDisplay
         """
-        levels, values = checked_curve(values, "quantile level", low=0, high=1)
+        levels, values = given.checked_curve(values, "quantile level", low=0, high=1)
         for value in values:
             if "bias_mass" not in value.diagnostics:
                 raise TypeError(
@@ -461,8 +453,7 @@ class QuantileCurveDisplay(looks.Display):
             axes[-1].set_xlabel("quantile level q")
             if self.name:
                 axes[0].set_title(f"DRns: {looks.as_drawn(self.name)}")
-        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
-        return self
+        return self._drawn_panels(axes)
 
     def _draw_values(self, ax, place, kwargs):
         text = f"{level_text(self.level)} interval"

@@ -9,6 +9,15 @@ import numpy as np
 from skope_ope._inside import fitted_evaluator
 
 
+def static_evaluator(evaluator, logs, ability, hint=""):
+    """Return a fitted evaluator that has an ability of static ones, and the logs."""
+    evaluator, logs = fitted_evaluator(evaluator, logs)
+    if not hasattr(evaluator, ability):
+        name = type(evaluator).__name__
+        raise TypeError(f"a static evaluator is needed, got {name}.{hint}")
+    return evaluator, logs
+
+
 def is_value(value):
     """Tell whether something is a PolicyValue: it has an interval of its own."""
     return hasattr(value, "confidence_interval") and hasattr(value, "estimator")
@@ -67,6 +76,12 @@ def checked_curve(values, what, low, high=np.inf):
             )
     keys = sorted(values)
     return np.array(keys, dtype=float), [values[key] for key in keys]
+
+
+def numbers_of(values, level):
+    """Return values, and the ends of their intervals, as arrays."""
+    low, high = np.array([one._interval(level) for one in values], dtype=float).T
+    return np.array([one.value for one in values]), low, high
 
 
 def key_texts(keys):

@@ -21,6 +21,7 @@ from skope_ope.logs._shown_numbers import figure
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; shapes double them.
 POLICY, BASELINE, DOUBTED, TRUE_VALUE = "#0072B2", "#666666", "#D55E00", "#009E73"
+TRUTH = {"color": TRUE_VALUE, "linestyle": "--", "label": "truth"}
 SERIES = POLICY, "#E69F00", "#CC79A7", "#56B4E9", "#000000"  # of things of one kind
 MARKERS = "os^Dv<>"  # one more or less than there are colours, so that pairs differ
 LINE_STYLES = "-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2))
@@ -198,6 +199,14 @@ def legend_beside(ax, of=None, **kwargs):
     return legend
 
 
+def draw_intervals(ax, x, low, high, color, n_curves):
+    """Draw the intervals of one of several curves, an area between two thin lines."""
+    share = FAINT / n_curves**0.5
+    ax.fill_between(x, low, high, color=color, alpha=share, linewidth=0)
+    for end in (low, high):
+        ax.plot(x, end, color=color, alpha=0.6, linewidth=0.8)
+
+
 def show_values(ax, *parts):
     """Set the limits of the values around some of them; others may lie outside."""
     shown = np.concatenate([np.ravel(part) for part in parts]).astype(float)
@@ -207,18 +216,22 @@ def show_values(ax, *parts):
         ax.set_ylim(shown.min() - margin, shown.max() + margin)
 
 
+def write(ax, text, at, color=DOUBTED, **style):
+    """Write a few words beside what is drawn."""
+    style = {"verticalalignment": "center", "fontsize": SMALL_FONT, **style}
+    ax.annotate(text, at, color=color, **style)
+
+
 def say_no_value(ax, at, *, upright=False):
     """Write that there is no estimate, over what is drawn of its interval."""
     transform = ax.get_xaxis_transform() if upright else ax.get_yaxis_transform()
-    ax.annotate(
+    write(
+        ax,
         "no value",
         (at, 0.5) if upright else (0.5, at),
         xycoords=transform,
         rotation=90 if upright else 0,
         horizontalalignment="center",
-        verticalalignment="center",
-        fontsize=SMALL_FONT,
-        color=DOUBTED,
         bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1},
     )
 
@@ -263,8 +276,10 @@ def drawing(display, ax=None, *, size=FIGURE_SIZE, grid="y", **subplots):
         (plt.ion if interactive else plt.ioff)()
 
 
-def checked_panels(panels, known):
-    """Return the panels to draw as a tuple of some of those that are known."""
+def checked_panels(panels, known, ax=None):
+    """Return the panels to draw, of those that are known; None: as many as axes."""
+    if panels is None:
+        panels = known if ax is None else known[: np.size(ax)]
     panels = (panels,) if isinstance(panels, str) else tuple(panels)
     if not panels or not set(panels) <= set(known):
         raise ValueError(f"panels must be of {known}, got {panels!r}.")
@@ -300,6 +315,14 @@ class Display(WithPairs):
 
     def __repr__(self):
         return f"{type(self).__name__}({self._held()})"
+
+    def _drawn(self, ax):
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _drawn_panels(self, axes):
+        self.axes_ = axes
+        return self._drawn(axes[0])
 
     def __getstate__(self):
         state = super().__getstate__()

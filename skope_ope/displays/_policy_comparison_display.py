@@ -215,8 +215,7 @@ class PolicyComparisonDisplay(looks.Display):
         with looks.drawing(self, ax, size=size, grid="x", ncols=2) as axes:
             axes = np.atleast_1d(axes).ravel()
             self._draw(axes, name, labels, truth or {}, kwargs)
-        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
-        return self
+        return self._drawn_panels(axes)
 
     def _draw(self, axes, name, labels, truth, kwargs):
         known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)

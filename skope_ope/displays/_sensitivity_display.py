@@ -225,8 +225,7 @@ class SensitivityDisplay(looks.Display):
             ax.set_ylabel("value (reward per round)")
             ax.set_xlabel(self._what_is_drawn())
             looks.legend_beside(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)
 
     def _draw_baseline(self, ax):
         style = {"color": looks.BASELINE, "linestyle": "--", "label": "baseline"}

@@ -183,8 +183,7 @@ class HistoryDisplay(looks.Display):
                 self._draw(one, panel, kwargs)
             axes[-1].set_xlabel("row of the log")
             axes[0].set_title(self._title())
-        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
-        return self
+        return self._drawn_panels(axes)
 
     def _draw(self, ax, panel, kwargs):
         x, y, label = self._curve(panel)
@@ -432,16 +431,15 @@ class ConfidenceSequenceDisplay(looks.Display):
                 style = {"color": looks.BASELINE, "linestyle": "-", "linewidth": 1.2}
                 ax.axhline(self.baseline, label=label, zorder=1.5, **style)
             if truth is not None:
-                style = {"color": looks.TRUE_VALUE, "linestyle": "--", "label": "truth"}
-                ax.plot(times[0], np.broadcast_to(truth, len(times[0])), **style)
+                truths = np.broadcast_to(truth, len(times[0]))
+                ax.plot(times[0], truths, **looks.TRUTH)
             if log:
                 ax.set_xscale("log")
             else:
                 self._show_late(ax, truth)
             self._label(ax, over, log)
             looks.legend_beside(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)
 
     def _times(self, name, over):
         one = self.intervals[name]
@@ -467,10 +465,7 @@ class ConfidenceSequenceDisplay(looks.Display):
         if len(x) == 1:  # an area of one point is none
             ax.vlines(x, low, high, color=color, linewidth=1.2)
             return
-        share = looks.FAINT / len(self.intervals) ** 0.5
-        ax.fill_between(x, low, high, color=color, alpha=share, linewidth=0)
-        for end in (low, high):
-            ax.plot(x, end, color=color, alpha=0.6, linewidth=0.8)
+        looks.draw_intervals(ax, x, low, high, color, len(self.intervals))
         after = self.decided_after[name]
         if after is not None:
             row = int(np.flatnonzero(np.asarray(one["n_rounds"]) == after)[0])

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skope_ope._inside import fitted_evaluator
 from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
 from skope_ope.displays import _looks as looks
+from skope_ope.displays._given_values import static_evaluator
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import level_text
 from skope_ope.logs._validation import as_numbers
@@ -172,12 +172,8 @@ class SupportDisplay(looks.Display):
         -------
         display : SupportDisplay
         """
-        evaluator, logs = fitted_evaluator(evaluator, logs)
-        if not hasattr(evaluator, "_support_on"):
-            raise TypeError(
-                f"a static evaluator is needed, got {type(evaluator).__name__}. Fit "
-                "IPS() to the same logs, or SlateIPS() to slates."
-            )
+        hint = " Fit IPS() to the same logs, or SlateIPS() to slates."
+        evaluator, logs = static_evaluator(evaluator, logs, "_support_on", hint)
         return cls(**evaluator._support_on(policy, logs))
 
     def plot(
@@ -209,12 +205,10 @@ class SupportDisplay(looks.Display):
         """
         if n_labels < 2:
             raise ValueError(f"n_labels must be at least 2, got {n_labels}.")
-        if panels is None:
-            known = (
-                SUPPORT_PANELS if self.weight_sums is not None else SUPPORT_PANELS[:1]
-            )
-            panels = known if ax is None else known[: np.size(ax)]
-        panels = looks.checked_panels(panels, SUPPORT_PANELS)
+        known = SUPPORT_PANELS
+        if panels is None and self.weight_sums is None:
+            known = SUPPORT_PANELS[:1]
+        panels = looks.checked_panels(panels, known, ax)
         texts, rows = self._rows(n_labels)
         of_row = PER_ROW + looks.PER_LINE * max(text.count("\n") for text in texts)
         height = AROUND_SHARES + of_row * len(texts)
@@ -229,8 +223,7 @@ class SupportDisplay(looks.Display):
             axes[0].set_ylabel(self.label_name)
             axes[0].set_title(self._title(), loc="left")
             looks.legend_beside(axes[-1], of=axes)
-        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
-        return self
+        return self._drawn_panels(axes)
 
     def _rows(self, n_labels):
         """Return the texts of the rows, and which labels each of them adds up."""
@@ -288,12 +281,7 @@ class SupportDisplay(looks.Display):
 
     def _write(self, ax, y, text, color):
         """Write a text in a row, on the left."""
-        style = {
-            "verticalalignment": "center",
-            "fontsize": looks.SMALL_FONT,
-            "color": color,
-        }
-        ax.annotate(text, (0.02, y), xycoords=ax.get_yaxis_transform(), **style)
+        looks.write(ax, text, (0.02, y), color, xycoords=ax.get_yaxis_transform())
 
     def _title(self):
         lines = [f"the policy does nothing that {NEVER_LOGGED}"]

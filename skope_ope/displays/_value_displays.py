@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skope_ope._types import Array, ArrayLike, Axes, IntervalMethod, PolicyLike
+from skope_ope.displays import _given_values as given
 from skope_ope.displays import _looks as looks
-from skope_ope.displays._given_values import checked_values, key_texts, keyed_values
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import level_text, stars_of
 
@@ -126,7 +126,7 @@ class PolicyValueDisplay(looks.Display):
         display : PolicyValueDisplay
         """
         recommended = getattr(values, "recommended", None)
-        values = checked_values(values)
+        values = given.checked_values(values)
         return cls(values, level=level, method=method, recommended=recommended)
 
     @classmethod
@@ -158,7 +158,7 @@ class PolicyValueDisplay(looks.Display):
         -------
         display : PolicyValueDisplay
         """
-        values = keyed_values(evaluator, policy, logs)
+        values = given.keyed_values(evaluator, policy, logs)
         return cls.from_values(values, level=level, method=method)
 
     def plot(
@@ -200,8 +200,7 @@ class PolicyValueDisplay(looks.Display):
             self._draw(ax, by_policy, row_texts, series_texts, kwargs)
             self.truth_ = self._plot_truth(ax, truth, truth_kw)
             looks.legend_beside(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)
 
     def _draw(self, ax, by_policy, row_texts, series_texts, kwargs):
         rows, series = self._evaluators, self._policies
@@ -221,12 +220,8 @@ class PolicyValueDisplay(looks.Display):
             value = self.value[own]
             # Rounding must not put an end beyond the value: lengths are not negative.
             lengths = np.maximum([value - self.low[own], self.high[own] - value], 0)
-            style = {
-                **looks.series_style(i),
-                "linestyle": "none",
-                "capsize": 3,
-                **kwargs,
-            }
+            style = {**looks.series_style(i), "linestyle": "none", "capsize": 3}
+            style |= kwargs
             if len(names) > 1:
                 style.setdefault("label", series_texts[name])
             drawn.append(ax.errorbar(value, y[own], xerr=lengths, **style))
@@ -256,24 +251,15 @@ class PolicyValueDisplay(looks.Display):
         for y in self._y[lost]:
             looks.say_no_value(ax, y)
         for row in np.flatnonzero(~lost & np.isnan(self.low)):
-            style = {
-                "verticalalignment": "center",
-                "fontsize": looks.SMALL_FONT,
-                "color": looks.DOUBTED,
-            }
-            style |= {"xytext": (8, 0), "textcoords": "offset points"}
-            ax.annotate("no interval", (self.value[row], self._y[row]), **style)
+            at = self.value[row], self._y[row]
+            looks.write(
+                ax, "no interval", at, xytext=(8, 0), textcoords="offset points"
+            )
 
     def _plot_truth(self, ax, truth, truth_kw):
         if truth is None:
             return None
-        style = {
-            "color": looks.TRUE_VALUE,
-            "linestyle": "--",
-            "label": "truth",
-            "zorder": 1,
-        }
-        style.update(truth_kw or {})
+        style = {**looks.TRUTH, "zorder": 1, **(truth_kw or {})}
         if not isinstance(truth, Mapping):
             return ax.axvline(float(truth), **style)
         missing = sorted({str(p) for p in self._policies if p not in truth})
@@ -400,9 +386,8 @@ class ConvergenceDisplay(looks.Display):
         self.sizes, self.values, self.level = sizes, values, level
         self.keys = list(values)
         curves = list(values.values())
-        self.value = np.array([[one.value for one in curve] for curve in curves])
-        intervals = [[one._interval(level) for one in curve] for curve in curves]
-        self.low, self.high = np.moveaxis(np.array(intervals, dtype=float), 2, 0)
+        numbers = np.array([given.numbers_of(curve, level) for curve in curves])
+        self.value, self.low, self.high = numbers.swapaxes(0, 1)
         self.leaves_bias_out = [curve[-1].leaves_bias_out for curve in curves]
 
     def _held(self):
@@ -439,7 +424,7 @@ class ConvergenceDisplay(looks.Display):
             If a value is not a function of sums over rounds: a difference, or the value
             of a simulated history.
         """
-        values = checked_values(values)
+        values = given.checked_values(values)
         counts = {value.n_rounds for value in values.values()}
         if len(counts) > 1:
             raise ValueError(
@@ -478,7 +463,7 @@ class ConvergenceDisplay(looks.Display):
         -------
         display : ConvergenceDisplay
         """
-        values = keyed_values(evaluator, policy, logs)
+        values = given.keyed_values(evaluator, policy, logs)
         return cls.from_values(values, sizes=sizes, level=level)
 
     def plot(
@@ -502,19 +487,15 @@ class ConvergenceDisplay(looks.Display):
         """
         with looks.drawing(self, ax) as ax:
             self.lines_ = []
-            for i, text in enumerate(key_texts(self.keys)):
+            for i, text in enumerate(given.key_texts(self.keys)):
                 style = {**looks.series_style(i), "label": looks.name_lines(text)}
                 style |= {"markersize": 4, "markevery": 5, **kwargs}
                 self.lines_ += ax.plot(self.sizes, self.value[i], **style)
-                style = {"color": self.lines_[-1].get_color(), "linewidth": 0}
-                style["alpha"] = looks.FAINT / len(self.keys) ** 0.5
-                ax.fill_between(self.sizes, self.low[i], self.high[i], **style)
-                style |= {"alpha": 0.6, "linewidth": 0.8}
-                for end in (self.low[i], self.high[i]):
-                    ax.plot(self.sizes, end, **style)
+                color, n_curves = self.lines_[-1].get_color(), len(self.keys)
+                interval = self.low[i], self.high[i]
+                looks.draw_intervals(ax, self.sizes, *interval, color, n_curves)
             if truth is not None:
-                style = {"color": looks.TRUE_VALUE, "linestyle": "--", "label": "truth"}
-                ax.axhline(float(truth), **style)
+                ax.axhline(float(truth), **looks.TRUTH)
             late = self.sizes > looks.EARLY * self.sizes[-1]
             looks.show_values(
                 ax, *(p[:, late] for p in (self.value, self.low, self.high))
@@ -525,8 +506,7 @@ class ConvergenceDisplay(looks.Display):
             ax.set_xlabel(self._what_is_drawn())
             ax.set_ylabel("value (reward per round)")
             looks.legend_beside(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)
 
     def _what_is_drawn(self):
         level = level_text(self.level)
@@ -536,7 +516,7 @@ class ConvergenceDisplay(looks.Display):
                 named = [
                     text
                     for text, own in zip(
-                        key_texts(self.keys), self.leaves_bias_out, strict=True
+                        given.key_texts(self.keys), self.leaves_bias_out, strict=True
                     )
                     if own == reason
                 ]

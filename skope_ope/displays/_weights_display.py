@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skope_ope._inside import fitted_evaluator
 from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
 from skope_ope.displays import _looks as looks
+from skope_ope.displays._given_values import static_evaluator
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure, fixed, share
@@ -166,10 +166,8 @@ class WeightsDisplay(looks.Display):
         -------
         display : WeightsDisplay
         """
-        evaluator, logs = fitted_evaluator(evaluator, logs)
+        evaluator, logs = static_evaluator(evaluator, logs, "_weights_on")
         name = type(evaluator).__name__
-        if not hasattr(evaluator, "_weights_on"):
-            raise TypeError(f"a static evaluator is needed, got {name}.")
         weights, used_weights = evaluator._weights_on(policy, logs)
         rewards = (evaluator.logs_ if logs is None else logs).reward
         return cls(weights, used_weights=used_weights, rewards=rewards, name=name)
@@ -249,9 +247,7 @@ class WeightsDisplay(looks.Display):
         display : WeightsDisplay
             Itself.
         """
-        if panels is None:
-            panels = WEIGHT_PANELS if ax is None else WEIGHT_PANELS[: np.size(ax)]
-        panels = looks.checked_panels(panels, WEIGHT_PANELS)
+        panels = looks.checked_panels(panels, WEIGHT_PANELS, ax)
         size = 6.4, 1.2 + 2.0 * len(panels)
         with looks.drawing_panels(self, ax, [1] * len(panels), size=size) as axes:
             for one, panel in zip(axes, panels, strict=True):
@@ -263,8 +259,7 @@ class WeightsDisplay(looks.Display):
                 looks.log_numbers_on(one.xaxis)
             axes[0].set_title(self._title())
             axes[-1].set_xlabel("importance weight")
-        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
-        return self
+        return self._drawn_panels(axes)
 
     def _draw_shares(self, ax, bins, line_kw, kwargs):
         edges = self._edges(bins)

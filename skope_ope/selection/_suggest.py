@@ -239,9 +239,7 @@ def _for(logs, policy):
     if alarms:
         return _of_misfits(logs, alarms)
     if learns(policy):
-        if combined_weights(logs, None) is not None:
-            return _stopped("learner_weighted", WEIGHTED_ROUNDS, "evaluators")
-        return _answer(*for_learner(logs), link="evaluators")
+        return _of_learner(logs)
     learned = adaptive_logger_findings(logs)[1]
     if learned:
         return _answer(
@@ -272,16 +270,35 @@ def _of_known(logs, more=(), step=None):
         if balanced:
             check = MultiLoggerIPS(pooling="balanced", self_normalized=True)
         assumes, link = (POOLED,) if balanced else (), "multi_logger"
-    if step is None:
-        evaluator = rule.evaluator
-    else:
-        situation = f"{situation}_unknown"
-        evaluator, check = _behind(step, rule.evaluator), _behind(step, check)
-        assumes, link = (NOTHING_HIDDEN, *assumes), "propensities"
-        reasons = [NO_RECORDS, *reasons]
-    return _answer(
-        situation, evaluator, *reasons, check=check, link=link, assumes=assumes
+    found = _answer(
+        situation, rule.evaluator, *reasons, check=check, link=link, assumes=assumes
     )
+    return found if step is None else _on_estimates(found, step)
+
+
+def _of_learner(logs, step=None):
+    """Return the answer for a policy that learns, perhaps behind a step."""
+    if combined_weights(logs, None) is not None:
+        return _stopped("learner_weighted", WEIGHTED_ROUNDS, "evaluators")
+    if step is None:
+        return _answer(*for_learner(logs), link="evaluators")
+    if acting_loggers(logs) > 1 and _all_certain(logs):
+        return _stopped("deterministic", NO_CHOICES, "multi_logger")
+    return _on_estimates(_answer(*for_learner(logs, known=False), link=""), step)
+
+
+def _on_estimates(found, step):
+    """Return an answer whose evaluators come behind a step that estimates."""
+    for place in ("evaluator", "check"):
+        if found[place] is not None:
+            found[place] = _behind(step, found[place])
+    later, *assumed = found["assumptions"]
+    return found | {
+        "situation": f"{found['situation']}_unknown",
+        "reasons": (NO_RECORDS, *found["reasons"]),
+        "assumptions": (later, NOTHING_HIDDEN, *assumed),
+        "link": "guide/propensities",
+    }
 
 
 def _behind(step, evaluator):
@@ -305,21 +322,12 @@ def _without_propensities(logs, policy):
     """Return the answer where nobody wrote down how likely the actions were."""
     step = estimating_step(logs)
     more = {"propensity"}
-    several = acting_loggers(logs) > 1
     asked = predictability(logs, logs.action_index)
     if asked.certain:  # several loggers that act alike have no choice, either
         return _stopped("deterministic", NO_CHOICE)
     if learns(policy):
-        if combined_weights(logs, None) is not None:
-            return _stopped("learner_weighted", WEIGHTED_ROUNDS, "evaluators")
-        if several and _all_certain(logs):
-            return _stopped("deterministic", NO_CHOICES, "multi_logger")
-        situation, evaluator, *reasons = for_learner(logs, known=False)
-        evaluator = _behind(step, evaluator)
-        link, assumes = "propensities", (NOTHING_HIDDEN,)
-        reasons = [NO_RECORDS, *reasons]
-        return _answer(situation, evaluator, *reasons, link=link, assumes=assumes)
-    if several:
+        return _of_learner(logs, step)
+    if acting_loggers(logs) > 1:
         return _of_known(logs, more | {"logger_proba"}, step)
     if asked.z > LOW_Z:
         found = _of_known(logs, more, step)
@@ -443,7 +451,7 @@ def for_learner(logs, known=True):
             "The logger was not uniform: DRns accepts rounds by their propensity. "
             "Compare the value with q=0.01 and q=0.1."
         )
-        situation = "learner" if known else "learner_unknown"
+        situation = "learner"
     return situation, evaluator(horizon=horizon, random_state=0), *reasons
 
 

@@ -77,28 +77,26 @@ def check_adaptive_policy(
             f"an instance of a subclass of AdaptivePolicy is expected, got {name}."
         )
     for world in _practice_logs() if logs is None else [logs]:
+
+        def life(weight=None, world=world):
+            return _Life(fresh_copy(policy, world), world, weight)
+
         first = fresh_copy(policy, world)
         told = _Life(first, world).by_row()
-        _Life(fresh_copy(policy, world), world).watched(told)
+        life().watched(told)
         _Life(first, world).says_the_same(told, again="after reset")
-        other = _Life(fresh_copy(policy, world), world)
-        other.says_the_same(told, again="in a clone")
-        _Life(fresh_copy(policy, world), world).without_rejected_rounds(told)
+        life().says_the_same(told, again="in a clone")
+        life().without_rejected_rounds(told)
         for given in (False, True):
-            _Life(fresh_copy(policy, world), world).by_block(told, given)
+            life().by_block(told, given)
         _check_own_draws(policy, world, told)
         if first.takes_weight:
-            _check_signature(first)
-            once = _Life(fresh_copy(policy, world), world, weight=1.0)
-            once.says_the_same(told, again="with weight=1")
-            _Life(fresh_copy(policy, world), world, weight=2.5).by_row()
-
-
-def _check_signature(policy):
-    assert "weight" in signature(policy.update).parameters, (
-        f"{type(policy).__name__} says takes_weight, but its update takes no weight. "
-        "Add a keyword weight=1.0, or set takes_weight = False."
-    )
+            assert "weight" in signature(first.update).parameters, (
+                f"{type(first).__name__} says takes_weight, but its update takes no "
+                "weight. Add a keyword weight=1.0, or set takes_weight = False."
+            )
+            life(weight=1.0).says_the_same(told, again="with weight=1")
+            life(weight=2.5).by_row()
 
 
 def _check_own_draws(policy, world, told):
@@ -209,38 +207,39 @@ class _Life:
 
     def says_the_same(self, told, again):
         """Learn from the same history again."""
-        rows, proba = told
-        for row in range(len(self.logs)):
+        for row, found, expected in self._retold(told, range(len(self.logs))):
             self._compare(
-                self._proba(np.array([row])),
-                proba[row],
+                found,
+                expected,
                 f"{self.name} gives other probabilities {again}, at row {row}. "
                 "reset must forget everything and seed all random numbers from "
                 "random_state, an int that evaluators change between histories",
             )
-            if row in rows:
-                self._update(row, proba[row, self.codes[row]])
 
     def differs_nowhere(self, told):
         """Whether the same history gives the same probabilities."""
-        rows, proba = told
-        for row in rows:
-            if np.abs(self._proba(np.array([row])) - proba[row]).max() > SAME_SUM:
-                return False
-            self._update(row, proba[row, self.codes[row]])
-        return True
+        return all(
+            np.abs(found - expected).max() <= SAME_SUM
+            for _, found, expected in self._retold(told, told[0])
+        )
 
     def without_rejected_rounds(self, told):
         """Never ask for a round that will be rejected."""
-        rows, proba = told
-        for row in rows:
+        for row, found, expected in self._retold(told, told[0]):
             self._compare(
-                self._proba(np.array([row])),
-                proba[row],
+                found,
+                expected,
                 f"{self.name} changes with rejected rounds, at row {row}. It must "
                 "change in update only",
             )
-            self._update(row, proba[row, self.codes[row]])
+
+    def _retold(self, told, asked):
+        """Learn from the same history again; yield what is said of rows, and was."""
+        rows, proba = told
+        for row in asked:
+            yield row, self._proba(np.array([row])), proba[row]
+            if row in rows:
+                self._update(row, proba[row, self.codes[row]])
 
     def by_block(self, told, given):
         """Ask for blocks, of all actions or of given ones, and refresh them."""
@@ -260,7 +259,7 @@ class _Life:
                 action = self.codes.item(row)
                 if not self._update(row, proba[row, action]):
                     continue
-                if not self._refresh(block, at - start, action):
+                if not self._truth("refresh", block.refresh(at - start, action)):
                     stop = at
                     break
             self._block_is(block, name, expected, start, at, stop)
@@ -296,13 +295,6 @@ class _Life:
         else:
             self._is_distribution(block.proba, np.arange(start, stop), "look_ahead")
         return block
-
-    def _refresh(self, block, start, action):
-        fine = block.refresh(start, action)
-        assert isinstance(fine, (bool, np.bool_)), (
-            f"{self.name}: refresh must return True or False, got {fine!r}."
-        )
-        return fine
 
     def _offered(self, rows):
         return None if self.logs.available is None else self.logs.available[rows]
@@ -348,11 +340,13 @@ class _Life:
         if not self.policy.context_free:
             X = take_rows(self.X, slice(row, row + 1))
         lesson = X, self.codes.item(row), self.logs.reward.item(row), float(chance)
-        changed = self.policy.update(*lesson, **self.told)
-        assert isinstance(changed, (bool, np.bool_)), (
-            f"{self.name}.update must return True or False, got {changed!r}."
+        return self._truth("update", self.policy.update(*lesson, **self.told))
+
+    def _truth(self, method, answer):
+        assert isinstance(answer, (bool, np.bool_)), (
+            f"{self.name}: {method} must return True or False, got {answer!r}."
         )
-        return changed
+        return answer
 
     def _compare(self, found, expected, text):
         off = np.abs(found - expected)

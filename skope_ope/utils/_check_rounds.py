@@ -1,6 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The small log on which evaluators are checked, and how checks call them."""
+"""The small logs on which evaluators are checked, and how checks call them.
+
+`random_rounds` gives rounds of the kind that an evaluator takes, and the checks ask
+both kinds the same things.
+"""
 
 import re
 import warnings
@@ -11,14 +15,38 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from skope_ope.evaluators import PolicyValue
 from skope_ope.exceptions import OPEWarning
-from skope_ope.logs import BanditLogs
+from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.policies import PlackettLuceSlatePolicy
 from skope_ope.policies._base import BasePolicy
 
 
+class _Rows:
+    """Arrays of a log, row by row, that are taken together."""
+
+    def __len__(self):
+        return len(self.context)
+
+    @property
+    def folds(self):
+        """Pairs (train, test) of rows, which follow the rows where they are moved."""
+        return [
+            (np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k))
+            for k in np.unique(self.fold)
+        ]
+
+    @property
+    def arrays(self):
+        """The arrays, by name."""
+        return {k: v for k, v in vars(self).items() if isinstance(v, np.ndarray)}
+
+    def take(self, rows):
+        """Take the rounds `rows`, with their folds, their policy and their model."""
+        return replace(self, **{k: v[rows] for k, v in self.arrays.items()})
+
+
 @dataclass(frozen=True)
-class CheckRounds:
+class CheckRounds(_Rows):
     """Arrays of a log, the policy under evaluation and a model, row by row."""
 
     context: np.ndarray  # the number of the round, and one feature
@@ -30,26 +58,26 @@ class CheckRounds:
     fold: np.ndarray
     sample_weight: np.ndarray | None = None
 
-    def __len__(self):
-        return len(self.code)
+    @property
+    def logger(self):
+        """The policy that logged the rounds."""
+        return self.logging_proba
 
     @property
     def propensity(self):
         """Probability of the logged action."""
         return self.logging_proba[np.arange(len(self)), self.code]
 
-    @property
-    def folds(self):
-        """Pairs (train, test) of rows, which follow the rows where they are moved."""
-        return [
-            (np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k))
-            for k in np.unique(self.fold)
-        ]
+    def transformed(self, factor, shift):
+        """Return the rounds with other rewards, and the model of these."""
+        reward, q_hat = (factor * x + shift for x in (self.reward, self.q_hat))
+        return replace(self, reward=reward, q_hat=q_hat)
 
-    def take(self, rows):
-        """Take the rounds `rows`, with their folds, their policy and their model."""
-        fields = {k: v[rows] for k, v in vars(self).items() if v is not None}
-        return replace(self, **fields)
+    def of_other_choices(self):
+        """Return logs whose actions have other labels, and a policy for these."""
+        names = ["a", "b", "c"]
+        logs = self.logs(action=np.array(names)[self.code], actions=names)
+        return policy_of(self, names), logs
 
     def logs(self, **fields):
         """Build BanditLogs of the rounds; `fields` replace or add arguments."""
@@ -66,9 +94,71 @@ class CheckRounds:
         return BanditLogs(**arguments)
 
 
+@dataclass(frozen=True)
+class CheckSlates(_Rows):
+    """Arrays of a log of slates, and the policy under evaluation, row by row."""
+
+    context: np.ndarray  # the number of the round, and one feature
+    slate: np.ndarray
+    slot_reward: np.ndarray
+    pi: np.ndarray  # slates
+    logger: PlackettLuceSlatePolicy
+    fold: np.ndarray
+    sample_weight: np.ndarray | None = None
+
+    def transformed(self, factor, shift):
+        """Return the rounds with other rewards."""
+        shift = shift / self.slate.shape[1]
+        return replace(self, slot_reward=factor * self.slot_reward + shift)
+
+    def of_other_choices(self):
+        """Return logs whose slates have another slot, and their policy."""
+        return "target", _random_slates(len(self), 0, n_slots=3).logs()
+
+    def logs(self, **fields):
+        """Build SlateLogs of the rounds; `fields` replace or add arguments."""
+        arguments = {
+            "reward": None,
+            "slot_reward": self.slot_reward,
+            "n_candidates": len(self.logger.weights),
+            "logging_policy": self.logger,
+            **fields,
+        }
+        logs = SlateLogs(self.context, self.slate, **arguments)
+        return logs.with_columns(target=self.pi)
+
+
+def takes_slates(evaluator):
+    """Whether an evaluator takes logs of slates only."""
+    return getattr(get_tags(evaluator), "handles", ()) == ("slate",)
+
+
+def _random_slates(n_rounds, seed, n_slots=2):
+    """Make pages with clicks, the target turning every other slate round."""
+    rng = np.random.RandomState(seed)
+    logger = PlackettLuceSlatePolicy([1.5, 1.0, 1.2, 0.8], n_slots)
+    context = np.column_stack([np.arange(n_rounds), rng.normal(size=n_rounds)])
+    empty = np.full((n_rounds, n_slots), -1)
+    slate = logger.sample(
+        SlateLogs(context, empty, np.zeros(n_rounds), n_candidates=4), rng
+    )
+    target = slate.copy()
+    target[1::2] = target[1::2, ::-1]
+    return CheckSlates(
+        context=context,
+        slate=slate,
+        slot_reward=(rng.random_sample(slate.shape) < 0.4).astype(float),
+        pi=target,
+        logger=logger,
+        fold=np.arange(n_rounds) % 4,
+    )
+
+
 def random_rounds(evaluator=None, n_rounds=120, n_actions=3, seed=0):
     """Make rounds with non-negative rewards and weights up to 4 * n_actions."""
     # The logger is uniform where the evaluator assumes that.
+    if evaluator is not None and takes_slates(evaluator):
+        return _random_slates(n_rounds, seed)
     rng = np.random.RandomState(seed)
     # a quarter of exploration keeps every weight moderate
     mu, pi = (
@@ -99,21 +189,16 @@ class TablePolicy(BasePolicy):
     def __init__(self, table, labels):
         self.table = table
         self.labels = labels
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-    @property
-    def classes_(self):
-        """Labels of the columns of the table."""
-        return np.asarray(self.labels)
+        self.classes_ = np.asarray(labels)  # of the columns of the table
 
     def _proba(self, X, available):
         return self.table[np.asarray(X)[:, 0].astype(int)]
 
 
 def policy_of(rounds, labels=None):
-    """Return `rounds.pi` as a policy object."""
+    """Return `rounds.pi` as a policy for any order of rows, a column if of slates."""
+    if isinstance(rounds, CheckSlates):
+        return "target"
     labels = range(rounds.pi.shape[1]) if labels is None else labels
     return TablePolicy(rounds.pi, list(labels))
 
@@ -125,7 +210,8 @@ def model_kinds(evaluator):
     tags = get_tags(evaluator)
     if not tags.needs_reward_model:
         return ("none",)
-    kinds = () if tags.refits_reward_model else ("array",)
+    no_array = tags.refits_reward_model or takes_slates(evaluator)
+    kinds = () if no_array else ("array",)
     return (*kinds, "folds") if "cv" in evaluator.get_params() else kinds
 
 
@@ -155,19 +241,26 @@ def seeded_clone(evaluator):
     return evaluator.set_params(**seeds)
 
 
+def ready(evaluator, rounds, kind):
+    """Return a clone and the model to fit it with; see `fit`."""
+    evaluator, model = seeded_clone(evaluator), None
+    name = kind if isinstance(kind, str) else None
+    if name not in ("none", "own"):
+        evaluator.set_params(reward_model=None)
+        if "cv" in evaluator.get_params(deep=False):
+            evaluator.set_params(cv=rounds.folds)
+        if name == "folds":
+            evaluator.set_params(reward_model=fold_means(evaluator))
+        else:
+            model = rounds.q_hat if name == "array" else kind
+    return evaluator, model
+
+
 def fit(evaluator, rounds, kind, logs=None):
     """Return a fitted clone; `kind` is one of `all_kinds`, a number or an array."""
-    evaluator = seeded_clone(evaluator)
-    logs = rounds.logs() if logs is None else logs
-    name = kind if isinstance(kind, str) else None
+    evaluator, model = ready(evaluator, rounds, kind)
     with quiet():
-        if name in ("none", "own"):
-            return evaluator.fit(logs)
-        evaluator.set_params(reward_model=None)
-        if name == "folds":
-            evaluator.set_params(reward_model=fold_means(evaluator), cv=rounds.folds)
-            return evaluator.fit(logs)
-        return evaluator.fit(logs, rounds.q_hat if name == "array" else kind)
+        return evaluator.fit(rounds.logs() if logs is None else logs, model)
 
 
 def all_fitted(evaluator, rounds):
@@ -181,11 +274,13 @@ def evaluated(evaluator, policy, logs=None, sample_weight=None):
         return evaluator.evaluate(policy, logs, sample_weight)
 
 
-def value_of(evaluator, rounds, kind, **fields):
+def value_of(evaluator, rounds, kind, policy=None, **fields):
     """Return the PolicyValue of a fitted clone on the rounds of its fit."""
-    return evaluated(
-        fit(evaluator, rounds, kind, logs=rounds.logs(**fields)), rounds.pi
-    )
+    fitted = fit(evaluator, rounds, kind, logs=rounds.logs(**fields))
+    policy = rounds.pi if policy is None else policy
+    # logs of slates have no weights
+    weight = rounds.sample_weight if isinstance(rounds, CheckSlates) else None
+    return evaluated(fitted, policy, sample_weight=weight)
 
 
 @contextmanager
@@ -229,44 +324,3 @@ def assert_same(found, expected, what, rtol=1e-9):
     assert_close(
         found.standard_error, expected.standard_error, f"{what}: standard error", rtol
     )
-
-
-def assert_fit_keeps_parameters(evaluator, *given):
-    """Assert that fit returns the evaluator, and leaves its parameters alone."""
-    before = evaluator.get_params(deep=False)
-    with quiet():
-        assert evaluator.fit(*given) is evaluator, "fit must return self"
-    after = evaluator.get_params(deep=False)
-    assert all(after[name] is value for name, value in before.items()), (
-        "fit changes the parameters"
-    )
-
-
-def assert_score_is_the_value(fitted, policy, n_rounds):
-    """Assert that score is a float, the value of evaluate, inside of its interval."""
-    result = evaluated(fitted, policy)
-    assert isinstance(result, PolicyValue), "evaluate must return a PolicyValue"
-    with quiet():
-        score = fitted.score(policy)
-    assert type(score) is float, f"score must be a float, got {type(score)}"
-    assert score == result.value == float(result), "score is not the value"
-    assert np.isfinite(score), f"the value is {score}"
-    assert result.n_rounds == n_rounds
-    low, high = result._interval()
-    assert low <= score <= high, "the interval does not hold the value"
-    assert all(name in result.diagnostics for name in result.diagnostics)
-    return result
-
-
-def assert_paired(first, second, elsewhere):
-    """Assert that values of the same rounds, and no others, have a difference."""
-    difference = first - second
-    assert_close(difference.value, first.value - second.value, "difference: value")
-    gap = first.round_values - second.round_values
-    assert_close(
-        difference.standard_error,
-        gap.std(ddof=1) / np.sqrt(len(gap)),
-        "difference: the standard error is not that of paired rounds",
-    )
-    with raises(ValueError, "different rounds", "a difference of other rounds"):
-        first - elsewhere

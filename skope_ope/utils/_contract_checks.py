@@ -13,14 +13,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope.evaluators import PolicyValue
 from skope_ope.evaluators.core._base import EvaluatorTags
 from skope_ope.utils._check_rounds import (
     all_fitted,
     all_kinds,
-    assert_fit_keeps_parameters,
-    assert_paired,
+    assert_close,
     assert_same,
-    assert_score_is_the_value,
     evaluated,
     fit,
     fold_means,
@@ -29,6 +28,7 @@ from skope_ope.utils._check_rounds import (
     quiet,
     raises,
     random_rounds,
+    ready,
     seeded_clone,
 )
 
@@ -71,20 +71,36 @@ def check_unfitted_raises(evaluator):
 def check_fit(evaluator):
     """Fit: it returns self, takes logs only and leaves the parameters alone."""
     rounds = random_rounds(evaluator)
-    with raises(TypeError, "BanditLogs", "fit(array)"):
-        clone(evaluator).fit(rounds.context)
+    for wrong in (rounds.context, None):
+        with raises(TypeError, type(rounds.logs()).__name__, "fit(array)"):
+            clone(evaluator).fit(wrong)
     for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
-        check_is_fitted(fitted)
-        model = rounds.q_hat if kind == "array" else None
-        assert_fit_keeps_parameters(fitted, rounds.logs(), model)
+        one, model = ready(evaluator, rounds, kind)
+        before = one.get_params(deep=False)
+        with quiet():
+            assert one.fit(rounds.logs(), model) is one, "fit must return self"
+        check_is_fitted(one)
+        after = one.get_params(deep=False)
+        assert all(after[name] is value for name, value in before.items()), (
+            "fit changes the parameters"
+        )
 
 
 def check_score_is_the_value(evaluator):
     """Score: a float, the value of evaluate, inside of a finite interval."""
     rounds = random_rounds(evaluator)
     for fitted in all_fitted(evaluator, rounds):
-        assert_score_is_the_value(fitted, rounds.pi, len(rounds))
+        result = evaluated(fitted, rounds.pi)
+        assert isinstance(result, PolicyValue), "evaluate must return a PolicyValue"
+        with quiet():
+            score = fitted.score(rounds.pi)
+        assert type(score) is float, f"score must be a float, got {type(score)}"
+        assert score == result.value == float(result), "score is not the value"
+        assert np.isfinite(score), f"the value is {score}"
+        assert result.n_rounds == len(rounds)
+        low, high = result._interval()
+        assert low <= score <= high, "the interval does not hold the value"
+        assert all(name in result.diagnostics for name in result.diagnostics)
 
 
 def check_score_refuses_logs(evaluator):
@@ -134,14 +150,14 @@ def check_logs_are_left_alone(evaluator):
         rounds = random_rounds(evaluator)
         if not get_tags(evaluator).order_dependent:
             rounds = replace(rounds, sample_weight=np.linspace(1, 2, 120))
-        propensity = rounds.propensity
-        arrays = {"propensity": propensity}
-        arrays |= {k: v for k, v in vars(rounds).items() if v is not None}
+        arrays, own = rounds.arrays, {}
+        if hasattr(rounds, "propensity"):
+            arrays |= (own := {"propensity": rounds.propensity})
         before = {name: array.tobytes() for name, array in arrays.items()}
         for array in arrays.values():
             array.flags.writeable = writeable
         for kind in all_kinds(evaluator):
-            fitted = fit(evaluator, rounds, kind, rounds.logs(propensity=propensity))
+            fitted = fit(evaluator, rounds, kind, rounds.logs(**own))
             result = evaluated(fitted, rounds.pi, sample_weight=rounds.sample_weight)
             result._interval()
             assert len(result.round_values) == len(rounds)
@@ -155,10 +171,9 @@ def check_same_answer_each_time(evaluator):
     rounds = random_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
-        results = [evaluated(fitted, rounds.pi) for _ in range(3)]
-        results.append(evaluated(fit(evaluator, rounds, kind), rounds.pi))
-        for other in results[1:]:
-            _assert_identical(other, results[0], "asked twice it answers differently")
+        for other in (fitted, fitted, fit(evaluator, rounds, kind)):
+            what = "asked twice it answers differently"
+            _assert_same_answers(other, fitted, rounds, what)
 
 
 def check_clone(evaluator):
@@ -169,24 +184,17 @@ def check_clone(evaluator):
         copy = clone(fitted)
         with raises(NotFittedError, "fit", "evaluate of a clone"):
             copy.evaluate(rounds.pi)
-        _assert_identical(
-            evaluated(fit(copy, rounds, kind), rounds.pi),
-            evaluated(fitted, rounds.pi),
-            "a clone answers differently",
-        )
+        again = fit(copy, rounds, kind)
+        _assert_same_answers(again, fitted, rounds, "a clone answers differently")
 
 
 def check_pickle(evaluator):
     """Pickle a fitted evaluator and its results."""
     rounds = random_rounds(evaluator)
     for fitted in all_fitted(evaluator, rounds):
-        result = evaluated(fitted, rounds.pi)
-        copy = pickle.loads(pickle.dumps(fitted))
-        _assert_identical(
-            evaluated(copy, rounds.pi),
-            result,
-            "a pickled evaluator answers differently",
-        )
+        copy, result = pickle.loads(pickle.dumps(fitted)), evaluated(fitted, rounds.pi)
+        what = "a pickled evaluator answers differently"
+        _assert_same_answers(copy, fitted, rounds, what)
         stored = pickle.loads(pickle.dumps(result))
         _assert_identical(stored, result, "a pickled result differs")
         assert stored._interval() == result._interval()
@@ -204,26 +212,19 @@ def check_skops(evaluator):
     for fitted in all_fitted(evaluator, rounds):
         data = dumps(fitted)
         copy = loads(data, trusted=get_untrusted_types(data=data))
-        _assert_identical(
-            evaluated(copy, rounds.pi),
-            evaluated(fitted, rounds.pi),
-            "an evaluator from skops answers differently",
-        )
+        what = "an evaluator from skops answers differently"
+        _assert_same_answers(copy, fitted, rounds, what)
 
 
 def check_logs_must_match_those_of_fit(evaluator):
     """Bring actions or features that fit has not seen: both raise."""
     rounds = random_rounds(evaluator)
     narrow = replace(rounds, context=rounds.context[:, :1])
-    names = ["a", "b", "c"]
     for fitted in all_fitted(evaluator, rounds):
         with raises(ValueError, "feature", "logs with other features"):
             fitted.evaluate(policy_of(rounds), narrow.logs())
-        with raises(ValueError, "unknown", "logs with other actions"):
-            fitted.evaluate(
-                policy_of(rounds, names),
-                rounds.logs(action=np.array(names)[rounds.code], actions=names),
-            )
+        with raises(ValueError, "unknown|slots", "logs with other choices"):
+            fitted.evaluate(*rounds.of_other_choices())
 
 
 def check_paired_difference(evaluator):
@@ -235,7 +236,16 @@ def check_paired_difference(evaluator):
     ):
         elsewhere = evaluated(anew, other)
         first, second = evaluated(fitted, rounds.pi), evaluated(fitted, other)
-        assert_paired(first, second, elsewhere)
+        difference = first - second
+        assert_close(difference.value, first.value - second.value, "difference: value")
+        gap = first.round_values - second.round_values
+        assert_close(
+            difference.standard_error,
+            gap.std(ddof=1) / np.sqrt(len(gap)),
+            "difference: the standard error is not that of paired rounds",
+        )
+        with raises(ValueError, "different rounds", "a difference of other rounds"):
+            first - elsewhere
 
 
 def check_array_column_and_object_are_one_policy(evaluator):
@@ -251,6 +261,11 @@ def check_array_column_and_object_are_one_policy(evaluator):
                 expected,
                 f"{type(policy)} differs from array",
             )
+
+
+def _assert_same_answers(found, expected, rounds, what):
+    answers = (evaluated(one, rounds.pi) for one in (found, expected))
+    _assert_identical(*answers, what)
 
 
 def _assert_identical(found, expected, what):
@@ -345,6 +360,8 @@ def check_other_logs(evaluator):
     policy = policy_of(rounds)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, here, kind)
+        with raises(ValueError, "120|80", "a policy of other rows"):
+            fitted.evaluate(here.pi, there.logs())
         if kind == "array":
             with raises(ValueError, "other logs", "an array model on other logs"):
                 fitted.evaluate(policy, there.logs())
@@ -380,14 +397,10 @@ def check_rounds_of_fit_are_recognised(evaluator):
         if kind == "array":
             continue
         fitted = fit(evaluator, rounds, kind)
-        assert_same(
-            evaluated(fitted, policy, fitted.logs_[order]),
-            evaluated(fitted, policy),
-            "rounds of fit in another order are not recognised",
-        )
         anew = rounds.logs().with_columns(**fitted.logs_.columns)
-        assert_same(
-            evaluated(fitted, policy, anew),
-            evaluated(fitted, policy),
-            "rounds of fit in logs that were built anew are not recognised",
-        )
+        for where, logs in (
+            ("another order", fitted.logs_[order]),
+            ("logs that were built anew", anew),
+        ):
+            found, expected = evaluated(fitted, policy, logs), evaluated(fitted, policy)
+            assert_same(found, expected, f"rounds of fit in {where} are not recognised")

@@ -3,7 +3,6 @@
 """Laws of evaluators: equations between the values of one log and of another."""
 
 import warnings
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import product
 from unittest.mock import patch
@@ -28,19 +27,18 @@ from skope_ope.evaluators import (
 )
 from skope_ope.evaluators.core import _engine
 from skope_ope.exceptions import SupportWarning
-from skope_ope.logs import SlateLogs
 from skope_ope.policies import PlackettLuceSlatePolicy
 from skope_ope.utils._check_rounds import (
     CheckRounds,
+    CheckSlates,
     assert_close,
     assert_same,
     evaluated,
     fit,
     model_kinds,
     policy_of,
-    quiet,
     random_rounds,
-    seeded_clone,
+    takes_slates,
     value_of,
 )
 
@@ -58,25 +56,18 @@ def check_on_policy_value_is_the_mean_reward(evaluator):
         if kind == "folds":
             continue  # a number is the model with which the law is exact
         for w in (None,) if get_tags(evaluator).order_dependent else (None, weight):
-            weighted = replace(rounds, pi=rounds.logging_proba, sample_weight=w)
-            found = value_of(evaluator, weighted, model).value
+            weighted = replace(rounds, sample_weight=w)
+            found = value_of(evaluator, weighted, model, rounds.logger).value
             assert_close(
                 found,
-                np.average(rounds.reward, weights=w),
+                np.average(rounds.logs().reward, weights=w),
                 "the value of the logging policy is not the mean reward",
             )
 
 
 def check_constant_rewards_give_that_constant(evaluator):
     """Pay the same in every round: every policy is worth that, without error."""
-    rounds = random_rounds(evaluator)
-    rounds = replace(rounds, reward=np.full(len(rounds), CONSTANT))
-    for kind in model_kinds(evaluator):
-        result = value_of(evaluator, rounds, CONSTANT if kind == "array" else kind)
-        assert_close(
-            result.value, CONSTANT, "constant rewards do not give that constant"
-        )
-        assert_close(result.standard_error, 0, "constant rewards have a standard error")
+    _check_transformed(evaluator, 0.0, CONSTANT, "constant")
 
 
 def check_order_of_rounds_does_not_matter(evaluator):
@@ -163,11 +154,7 @@ def check_shift_of_rewards(evaluator):
 
 def _check_transformed(evaluator, factor, shift, what):
     rounds = random_rounds(evaluator)
-    other = replace(
-        rounds,
-        reward=factor * rounds.reward + shift,
-        q_hat=factor * rounds.q_hat + shift,
-    )
+    other = rounds.transformed(factor, shift)
     for kind in model_kinds(evaluator):
         expected = value_of(evaluator, rounds, kind)
         found = value_of(evaluator, other, kind)
@@ -222,9 +209,8 @@ def check_blocks_do_not_matter(evaluator):
     for kind in model_kinds(evaluator):
         expected = value_of(evaluator, rounds, kind)
         for block, chunk_entries in ((1, 1), (7, 1), (16, 150), (50, 1 << 20)):
-            with ExitStack() as stack:
-                for name, size in (("BLOCK", block), ("BLOCK_ENTRIES", chunk_entries)):
-                    stack.enter_context(patch.object(_engine, name, size))
+            sizes = {"BLOCK": block, "BLOCK_ENTRIES": chunk_entries}
+            with patch.multiple(_engine, **sizes):
                 found = value_of(evaluator, rounds, kind)
                 values = found.round_values
             what = f"blocks of {block} rounds change the estimate"
@@ -344,28 +330,28 @@ TARGET = np.array([[2, 0], [1, 2]])  # the policy's slate in each context
 
 def check_log_of_all_cells_gives_the_value(evaluator):
     """Weight every (context, action, reward) by its probability: the true value."""
-    reward = TWO_REWARDS[0] + HIGH * (TWO_REWARDS[1] - TWO_REWARDS[0])
-    truth = CONTEXT @ (WORLD_POLICY * reward).sum(axis=1)
-    uniform = get_tags(evaluator).uniform_logger
     kinds = model_kinds(evaluator)
     kinds += (0.4,) if "array" in kinds else ()  # a number is a model, too
-    worlds = (
-        [np.full((1, 2, 3), 1 / 3)] if uniform else [WORLD_LOGGERS[:1], WORLD_LOGGERS]
-    )
-    for mu in worlds:
-        rounds, loggers = _all_cells(mu)
+    if takes_slates(evaluator):
+        worlds = [_all_slates()]
+    elif get_tags(evaluator).uniform_logger:
+        worlds = [_all_cells(np.full((1, 2, 3), 1 / 3))]
+    else:
+        worlds = [_all_cells(WORLD_LOGGERS[:1]), _all_cells(WORLD_LOGGERS)]
+    for rounds, truth, loggers in worlds:
         for kind in kinds:
             found = value_of(evaluator, rounds, kind, **loggers)
             assert_close(
                 found.value,
                 truth,
                 "a log of all cells, weighted by their probabilities, does not give "
-                f"the true value ({len(mu)} loggers, model {kind!r})",
+                f"the true value ({'several' if loggers else 'one'} loggers, "
+                f"model {kind!r})",
             )
 
 
 def _all_cells(mu):
-    """Return rounds of all cells, and the fields that say which logger acted."""
+    """Return rounds of all cells, the true value, and who logged them."""
     shares = OF_LOGGERS if len(mu) > 1 else np.ones(1)
     cells = product(range(len(mu)), range(2), range(3), range(2))
     g, x, a, k = np.array(list(cells)).T
@@ -380,46 +366,30 @@ def _all_cells(mu):
         fold=x,  # the model of a context is the same for all of its cells
         sample_weight=proba * np.where(k == 1, HIGH[x, a], 1 - HIGH[x, a]),
     )
-    if len(mu) == 1:
-        return rounds, {}
-    return rounds, {"logger": g, "logger_proba": mu[:, x, a].T}
-
-
-def check_slates_log_of_all_cells_gives_the_value(evaluator):
-    """Weight every (context, slate, rewards) by its probability: the true value."""
-    logs, x, weight = _all_slates()
-    target = TARGET[x]
-    mean = TWO_REWARDS[0] + SLOT_HIGH * (TWO_REWARDS[1] - TWO_REWARDS[0])
-    truth = CONTEXT @ mean[[[0], [1]], [[0, 1]], TARGET].sum(axis=1)
-    evaluator = seeded_clone(evaluator)
-    if "cv" in evaluator.get_params():  # each context by a model of the other
-        rows = [np.flatnonzero(x == k) for k in (0, 1)]
-        evaluator.set_params(reward_model=None, cv=[rows, rows[::-1]])
-    with quiet():
-        evaluator.fit(logs)
-    assert_close(
-        evaluated(evaluator, target, sample_weight=weight).value,
-        truth,
-        "a log of all slates and rewards, weighted by their probabilities, does not "
-        "give the true value",
-    )
+    reward = TWO_REWARDS[0] + HIGH * (TWO_REWARDS[1] - TWO_REWARDS[0])
+    truth = CONTEXT @ (WORLD_POLICY * reward).sum(axis=1)
+    several = {"logger": g, "logger_proba": mu[:, x, a].T}
+    return rounds, truth, several if len(mu) > 1 else {}
 
 
 def _all_slates():
-    """Return logs of all slates of two slots, contexts and weights of the rows."""
+    """Return rounds of all slates of two slots, the true value, and no loggers."""
     logger = PlackettLuceSlatePolicy([1.5, 1.0, 0.5], 2)
     slates = [s for s in product(range(3), repeat=2) if s[0] != s[1]]
     cells = product(range(2), range(len(slates)), range(2), range(2))
     x, s, *high = np.array(list(cells)).T
     shown, high = np.array(slates)[s], np.column_stack(high)
-    logs = SlateLogs(
-        x[:, None],
-        shown,
-        None,
-        n_candidates=3,
+    rounds = CheckSlates(
+        context=x[:, None],
+        slate=shown,
         slot_reward=TWO_REWARDS[high],
-        logging_policy=logger,
+        pi=TARGET[x],
+        logger=logger,
+        fold=x,  # each context by a model of the other
     )
     chance = SLOT_HIGH[x[:, None], np.arange(2), shown]
-    weight = CONTEXT[x] * logger.slate_proba(logs, shown)
-    return logs, x, weight * np.where(high, chance, 1 - chance).prod(axis=1)
+    weight = CONTEXT[x] * logger.slate_proba(rounds.logs(), shown)
+    weight *= np.where(high, chance, 1 - chance).prod(axis=1)
+    mean = TWO_REWARDS[0] + SLOT_HIGH * (TWO_REWARDS[1] - TWO_REWARDS[0])
+    truth = CONTEXT @ mean[[[0], [1]], [[0, 1]], TARGET].sum(axis=1)
+    return replace(rounds, sample_weight=weight), truth, {}

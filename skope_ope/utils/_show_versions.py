@@ -35,10 +35,10 @@ def show_versions() -> None:
     >>> from skope_ope.utils import show_versions
     >>> show_versions()  # doctest: +SKIP
     """
-    lines = ["", "System:"]
-    lines += [f"{name:>14}: {text}" for name, text in _system().items()]
-    lines += ["", "Packages:"]
-    lines += [f"{name:>14}: {text}" for name, text in _packages().items()]
+    lines = []
+    for title, known in ("System", _system()), ("Packages", _packages()):
+        lines += ["", f"{title}:"]
+        lines += [f"{name:>14}: {text}" for name, text in known.items()]
     sys.stdout.write("\n".join(lines) + "\n")
 
 

@@ -18,11 +18,13 @@ from sklearn.utils import get_tags
 
 from skope_ope._types import AnyEvaluator
 from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.utils import _cluster_checks as cluster
 from skope_ope.utils import _contract_checks as contract
 from skope_ope.utils import _law_checks as law
 from skope_ope.utils._adaptive_policy_checks import check_adaptive_policy
+from skope_ope.utils._check_rounds import takes_slates
 
 __all__ = [
     "check_adaptive_policy",
@@ -36,30 +38,21 @@ def _checks_of(evaluator):
     yield contract.check_tags
     yield contract.check_parameters_are_keywords
     tags = get_tags(evaluator)
-    if getattr(tags, "handles", ()) == ("slate",):
-        yield from cluster.slate_checks_of(evaluator)
-        if getattr(tags, "consistent", False):
-            yield law.check_slates_log_of_all_cells_gives_the_value
-        yield from cluster.cluster_checks_of(evaluator)
-    if "bandit" not in getattr(tags, "handles", ()):
-        return  # the rounds below are single actions
+    slates = takes_slates(evaluator)
+    if not slates and "bandit" not in getattr(tags, "handles", ()):
+        return  # the rounds below are single actions or slates
     yield contract.check_unfitted_raises
     yield contract.check_fit
     yield contract.check_score_is_the_value
     yield contract.check_score_refuses_logs
-    yield contract.check_classifier_is_refused
-    yield contract.check_reward_model_is_given_once
-    yield contract.check_propensity_is_needed
     yield contract.check_sample_weight_is_checked
     yield contract.check_logs_are_left_alone
     yield contract.check_same_answer_each_time
     yield contract.check_clone
     yield contract.check_pickle
     yield contract.check_skops
-    yield contract.check_one_round
     yield contract.check_other_logs
     yield contract.check_logs_must_match_those_of_fit
-    yield contract.check_paired_difference
     yield contract.check_array_column_and_object_are_one_policy
     if tags.on_policy_mean:
         yield law.check_on_policy_value_is_the_mean_reward
@@ -71,20 +64,34 @@ def _checks_of(evaluator):
         yield law.check_shift_of_rewards
     if tags.consistent:
         yield law.check_log_of_all_cells_gives_the_value
+    if not tags.order_dependent:
+        yield contract.check_rounds_of_fit_are_recognised
+        yield law.check_order_of_rounds_does_not_matter
+    # others of slates may take bootstrap samples
+    if not slates or isinstance(evaluator, SlateEvaluator):
+        yield contract.check_paired_difference
+        if not tags.order_dependent:
+            yield law.check_standard_error_is_that_of_the_round_values
+    yield from cluster.cluster_checks_of(evaluator)
+    if not slates:
+        yield from _checks_of_single_actions(evaluator, tags)
+
+
+def _checks_of_single_actions(evaluator, tags):
+    yield contract.check_classifier_is_refused
+    yield contract.check_reward_model_is_given_once
+    yield contract.check_propensity_is_needed
+    yield contract.check_one_round
     if tags.needs_propensity:
         yield law.check_impossible_action_warns
     yield law.check_names_of_actions_do_not_matter
     yield law.check_one_action
     if not tags.order_dependent:
-        yield contract.check_rounds_of_fit_are_recognised
-        yield law.check_order_of_rounds_does_not_matter
         yield law.check_weight_two_is_the_round_twice
-        yield law.check_standard_error_is_that_of_the_round_values
     if tags.needs_reward_model:
         yield contract.check_no_round_is_predicted_by_a_model_that_saw_it
     if isinstance(evaluator, StaticEvaluator):
         yield law.check_blocks_do_not_matter
-    yield from cluster.cluster_checks_of(evaluator)
     if type(evaluator) in law.SPECIAL_CASES:
         yield law.check_limits
 

@@ -27,7 +27,7 @@ class ChangesTerms(PseudoInverse):
         return found.terms[0]
 
 
-@fails("slates_unfitted_raises")
+@fails("unfitted_raises")
 class AnswersUnfitted(PseudoInverse):
     def _result(self, policy, logs, sample_weight):
         if not hasattr(self, "logs_"):
@@ -35,7 +35,7 @@ class AnswersUnfitted(PseudoInverse):
         return super()._result(policy, logs, sample_weight)
 
 
-@fails("slates_fit")
+@fails("fit")
 class ChangesItsParameters(PseudoInverse):
     def fit(self, logs, reward_model=None):
         super().fit(logs, reward_model)
@@ -43,13 +43,13 @@ class ChangesItsParameters(PseudoInverse):
         return self
 
 
-@fails("slates_score_is_the_value")
+@fails("score_is_the_value")
 class ScoresAnotherNumber(PseudoInverse):
     def score(self, policy, logs=None, sample_weight=None):
         return super().score(policy, logs, sample_weight) + 1.0
 
 
-@fails("slates_logs_are_left_alone")
+@fails("logs_are_left_alone")
 class WritesIntoThePolicy(PseudoInverse):
     def _evaluate(self, policy, logs, sample_weight):
         if isinstance(policy, np.ndarray):
@@ -57,37 +57,37 @@ class WritesIntoThePolicy(PseudoInverse):
         return super()._evaluate(policy, logs, sample_weight)
 
 
-@fails("slates_same_answer")
+@fails("same_answer_each_time")
 class DrawsWithoutASeed(ChangesTerms):
     def _wrong(self, found, logs):
         return found.terms[0] + np.random.RandomState().normal()
 
 
-@fails("slates_other_logs")
+@fails("other_logs")
 class KeepsToItsLogs(PseudoInverse):
     def _result(self, policy, logs, sample_weight):
         return super()._result(policy, None, sample_weight)
 
 
-@fails("slates_scale_of_rewards")
+@fails("scale_of_rewards")
 class CutsRewards(ChangesTerms):
     def _wrong(self, found, logs):
         return found.weight * np.minimum(logs.reward, 1.0)
 
 
-@fails("slates_log_of_all_cells_gives_the_value")
+@fails("log_of_all_cells_gives_the_value")
 class SquaresTheWeights(ChangesTerms):
     def _wrong(self, found, logs):
         return found.weight**2 * logs.reward
 
 
-@fails("slates_log_of_all_cells_gives_the_value")
+@fails("log_of_all_cells_gives_the_value")
 class ForgetsTheWeights(ChangesTerms):
     def _wrong(self, found, logs):
         return logs.reward
 
 
-@fails("slates_constant_rewards")
+@fails("constant_rewards_give_that_constant")
 class PromisesConstants(PseudoInverse):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -95,13 +95,13 @@ class PromisesConstants(PseudoInverse):
         return tags
 
 
-@fails("slates_on_policy")
+@fails("on_policy_value_is_the_mean_reward")
 class DividesByTheWrongN(ChangesTerms):
     def _wrong(self, found, logs):
         return found.terms[0] * len(logs) / (len(logs) - 1)
 
 
-@fails("slates_paired_difference")
+@fails("paired_difference")
 class SubtractsOtherRounds(PseudoInverse):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
@@ -109,14 +109,14 @@ class SubtractsOtherRounds(PseudoInverse):
         return result
 
 
-@fails("slates_standard_error")
+@fails("standard_error_is_that_of_the_round_values")
 class IsTooSure(PseudoInverse):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
         return changed(result, standard_error=result.standard_error / 2)
 
 
-@fails("slates_order_of_rounds")
+@fails("order_of_rounds_does_not_matter")
 class TrustsLateRounds(ChangesTerms):
     def _wrong(self, found, logs):
         return found.terms[0] * np.linspace(0.5, 1.5, len(logs))
