@@ -529,7 +529,7 @@ def compare(report, values, logs, other, policy):
 
 # -- what agreement of estimates with an on-policy value can decide --------------------
 
-FEW_REWARDED = 100
+FEWEST_REWARDED = 100
 COARSE = 0.25  # a difference of this share of the value should be noticed
 POWER = 2.8  # standard errors that a 95% test notices four times in five
 SAME_PROBABILITY = 0.01  # probabilities that differ by less are those of one policy
@@ -564,7 +564,7 @@ def agreement_caveat(values, on_policy, rewarded, drift):
     if errors:
         noticed = POWER * float(np.hypot(np.median(errors), on_policy.standard_error))
         share = noticed / abs(on_policy.value) if on_policy.value else np.inf
-        if min(rewarded) < FEW_REWARDED or share > COARSE:
+        if min(rewarded) < FEWEST_REWARDED or share > COARSE:
             reasons.append(
                 f"with {rewarded[0]:,} rewarded rounds here and {rewarded[1]:,} "
                 f"there, a true difference of {noticed:.2g} ({share:.0%} of the "

@@ -98,7 +98,7 @@ class ClippingCurveDisplay(looks.Display):
         self.own = own
         self.level = level
         self.name = name
-        self.value, self.low, self.high = given.numbers_of(values, level)
+        self.value, self.low, self.high = given.value_and_limits(values, level)
         self.leaves_bias_out = [value.leaves_bias_out for value in values]
 
     def _held(self):
@@ -308,7 +308,7 @@ class QuantileCurveDisplay(looks.Display):
         self.own = own
         self.level = level
         self.name = name
-        self.value, self.low, self.high = given.numbers_of(values, level)
+        self.value, self.low, self.high = given.value_and_limits(values, level)
         self.bias_mass, self.bias_mass_error, self.n_accepted = (
             np.array([value.diagnostics[name] for value in values])
             for name in ("bias_mass", "bias_mass_error", "n_accepted")

@@ -78,7 +78,7 @@ def checked_curve(values, what, low, high=np.inf):
     return np.array(keys, dtype=float), [values[key] for key in keys]
 
 
-def numbers_of(values, level):
+def value_and_limits(values, level):
     """Return values, and the ends of their intervals, as arrays."""
     low, high = np.array([one._interval(level) for one in values], dtype=float).T
     return np.array([one.value for one in values]), low, high

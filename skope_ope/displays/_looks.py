@@ -21,7 +21,7 @@ from skope_ope.logs._shown_numbers import figure
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; shapes double them.
 POLICY, BASELINE, DOUBTED, TRUE_VALUE = "#0072B2", "#666666", "#D55E00", "#009E73"
-TRUTH = {"color": TRUE_VALUE, "linestyle": "--", "label": "truth"}
+TRUTH_STYLE = {"color": TRUE_VALUE, "linestyle": "--", "label": "truth"}
 SERIES = POLICY, "#E69F00", "#CC79A7", "#56B4E9", "#000000"  # of things of one kind
 MARKERS = "os^Dv<>"  # one more or less than there are colours, so that pairs differ
 LINE_STYLES = "-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2))
@@ -216,7 +216,7 @@ def show_values(ax, *parts):
         ax.set_ylim(shown.min() - margin, shown.max() + margin)
 
 
-def write(ax, text, at, color=DOUBTED, **style):
+def annotate(ax, text, at, color=DOUBTED, **style):
     """Write a few words beside what is drawn."""
     style = {"verticalalignment": "center", "fontsize": SMALL_FONT, **style}
     ax.annotate(text, at, color=color, **style)
@@ -225,7 +225,7 @@ def write(ax, text, at, color=DOUBTED, **style):
 def say_no_value(ax, at, *, upright=False):
     """Write that there is no estimate, over what is drawn of its interval."""
     transform = ax.get_xaxis_transform() if upright else ax.get_yaxis_transform()
-    write(
+    annotate(
         ax,
         "no value",
         (at, 0.5) if upright else (0.5, at),

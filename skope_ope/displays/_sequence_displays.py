@@ -432,7 +432,7 @@ class ConfidenceSequenceDisplay(looks.Display):
                 ax.axhline(self.baseline, label=label, zorder=1.5, **style)
             if truth is not None:
                 truths = np.broadcast_to(truth, len(times[0]))
-                ax.plot(times[0], truths, **looks.TRUTH)
+                ax.plot(times[0], truths, **looks.TRUTH_STYLE)
             if log:
                 ax.set_xscale("log")
             else:

@@ -281,7 +281,7 @@ class SupportDisplay(looks.Display):
 
     def _write(self, ax, y, text, color):
         """Write a text in a row, on the left."""
-        looks.write(ax, text, (0.02, y), color, xycoords=ax.get_yaxis_transform())
+        looks.annotate(ax, text, (0.02, y), color, xycoords=ax.get_yaxis_transform())
 
     def _title(self):
         lines = [f"the policy does nothing that {NEVER_LOGGED}"]

@@ -252,14 +252,14 @@ class PolicyValueDisplay(looks.Display):
             looks.say_no_value(ax, y)
         for row in np.flatnonzero(~lost & np.isnan(self.low)):
             at = self.value[row], self._y[row]
-            looks.write(
+            looks.annotate(
                 ax, "no interval", at, xytext=(8, 0), textcoords="offset points"
             )
 
     def _plot_truth(self, ax, truth, truth_kw):
         if truth is None:
             return None
-        style = {**looks.TRUTH, "zorder": 1, **(truth_kw or {})}
+        style = {**looks.TRUTH_STYLE, "zorder": 1, **(truth_kw or {})}
         if not isinstance(truth, Mapping):
             return ax.axvline(float(truth), **style)
         missing = sorted({str(p) for p in self._policies if p not in truth})
@@ -386,7 +386,7 @@ class ConvergenceDisplay(looks.Display):
         self.sizes, self.values, self.level = sizes, values, level
         self.keys = list(values)
         curves = list(values.values())
-        numbers = np.array([given.numbers_of(curve, level) for curve in curves])
+        numbers = np.array([given.value_and_limits(curve, level) for curve in curves])
         self.value, self.low, self.high = numbers.swapaxes(0, 1)
         self.leaves_bias_out = [curve[-1].leaves_bias_out for curve in curves]
 
@@ -495,7 +495,7 @@ class ConvergenceDisplay(looks.Display):
                 interval = self.low[i], self.high[i]
                 looks.draw_intervals(ax, self.sizes, *interval, color, n_curves)
             if truth is not None:
-                ax.axhline(float(truth), **looks.TRUTH)
+                ax.axhline(float(truth), **looks.TRUTH_STYLE)
             late = self.sizes > looks.EARLY * self.sizes[-1]
             looks.show_values(
                 ax, *(p[:, late] for p in (self.value, self.low, self.high))

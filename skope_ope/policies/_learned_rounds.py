@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skope_ope.logs._known_rows import KnownRows
+from skope_ope.logs.checks._inverse_propensities import ROWS_NAMED
 from skope_ope.policies._action_probabilities import last_step, unwrap
-
-ROWS_NAMED = 10  # rows
 
 
 def remember_rows(policy, *parts):

@@ -21,7 +21,7 @@ from skope_ope.policies import PlackettLuceSlatePolicy
 from skope_ope.policies._base import BasePolicy
 
 
-class _Rows:
+class _CheckWorld:
     """Arrays of a log, row by row, that are taken together."""
 
     def __len__(self):
@@ -46,7 +46,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class CheckRounds(_Rows):
+class CheckRounds(_CheckWorld):
     """Arrays of a log, the policy under evaluation and a model, row by row."""
 
     context: np.ndarray  # the number of the round, and one feature
@@ -95,7 +95,7 @@ class CheckRounds(_Rows):
 
 
 @dataclass(frozen=True)
-class CheckSlates(_Rows):
+class CheckSlates(_CheckWorld):
     """Arrays of a log of slates, and the policy under evaluation, row by row."""
 
     context: np.ndarray  # the number of the round, and one feature

@@ -346,7 +346,7 @@ def _are_equal(a, b):
 # -- columns of the context that name who a round belongs to ---------------------------
 
 FEWEST_LABELS = 100  # values: fewer are categories
-MOST_ALONE = 0.95  # values per round: more, and hardly one comes back
+MOST_ONCE = 0.95  # values per round: more, and hardly one comes back
 LEAST_ALONE = 0.01  # fewer, and each has a hundred rounds: a shop or a country
 # Numbers that come back are also prices and counts: only a name tells them apart.
 GROUP_NAMES = re.compile(
@@ -367,7 +367,7 @@ def group_column_findings(logs, random_state=None):
         if GROUP_NAMES.search(str(name)):
             n_values = frame.get_column(name).n_unique()
             share = n_values / len(logs)
-            if n_values >= FEWEST_LABELS and LEAST_ALONE <= share <= MOST_ALONE:
+            if n_values >= FEWEST_LABELS and LEAST_ALONE <= share <= MOST_ONCE:
                 found.append(_group_finding(name, n_values, len(logs)))
     return {}, found
 

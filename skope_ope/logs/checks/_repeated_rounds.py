@@ -18,7 +18,7 @@ from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 
 REPEATS_Z = 5
 HIGH_SHARE = 0.02  # of the rounds
-LEAST = 10  # repeats beyond chance
+LEAST_REPEATS = 10  # repeats beyond chance
 MANY_COPIES = (
     0.1  # copies in all fields: with more, halves of the log share too many rounds
 )
@@ -95,7 +95,7 @@ class _Repeats:
     @property
     def is_alarm(self):
         """Whether there are more repeats than chance explains."""
-        beyond = self.z > REPEATS_Z and self.excess > LEAST
+        beyond = self.z > REPEATS_Z and self.excess > LEAST_REPEATS
         return bool(self.one_logger and beyond and self.share > HIGH_SHARE)
 
     def told(self, where):
@@ -204,7 +204,7 @@ def _equals(logs, pairs):
 def _unexplained(situation, whole, copies, rows, why, logs):
     """Return a note where contexts come back with all other fields or not at all."""
     again = np.flatnonzero(first_alike(situation) < np.arange(len(rows)))
-    many = len(copies) > max(LEAST, HIGH_SHARE * len(rows))
+    many = len(copies) > max(LEAST_REPEATS, HIGH_SHARE * len(rows))
     varied = len(again) < 0.9 * len(rows)
     if not (many and varied and len(copies) >= AGREE * len(again)):
         return []
