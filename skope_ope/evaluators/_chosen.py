@@ -61,10 +61,11 @@ def _one_evaluator(evaluator, logs):
     return evaluator
 
 
-def seeded(evaluators, reward_model, random_state):
-    """Return both with the seeds that they lack."""
+def seeded(evaluators, reward_model, random_state, cv=None):
+    """Return both with the seeds that they lack; a fitted model stays as it is."""
     rng = check_random_state(random_state)
     evaluators = {name: with_seed(clone(e), rng) for name, e in evaluators.items()}
-    if hasattr(reward_model, "get_params") and not isinstance(reward_model, type):
+    fitted = isinstance(cv, str)  # "prefit"
+    if hasattr(reward_model, "get_params") and not fitted:
         reward_model = with_seed(clone(reward_model), rng)
     return evaluators, reward_model

@@ -165,7 +165,7 @@ def quiet_table(
     if recommended is None and any(map(learns, wanted.values())):
         reason = LEARNS
     if random_state is not None:
-        evaluators, reward_model = seeded(evaluators, reward_model, random_state)
+        evaluators, reward_model = seeded(evaluators, reward_model, random_state, cv)
     found = {}
     groups = [({name: evaluators[name]}, rounds) for name, rounds in made.items()]
     for some, rounds in [(_without(evaluators, made), logs), *groups]:

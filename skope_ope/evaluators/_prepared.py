@@ -31,7 +31,10 @@ from skope_ope.reward_models._sources import model_and_folds
 COLUMN_MODEL = (
     "predictions that are columns (columns={'q': [one per action]}, reward_model='q')"
 )
-ALL_ACTIONS = "the policy's probabilities of all actions (columns={'pi': [...]})"
+ALL_ACTIONS = (
+    "the policy's probabilities of all actions (an array of shape (n_rounds, "
+    "n_actions), or columns={'pi': [...]})"
+)
 ALL_PRODUCTS = "the means of products of its terms, which sums do not keep"
 
 
@@ -124,7 +127,7 @@ def prepared(
     if made:
         logs = head = _one_log(evaluators, made)
     if random_state is not None:
-        evaluators, reward_model = seeded(evaluators, reward_model, random_state)
+        evaluators, reward_model = seeded(evaluators, reward_model, random_state, cv)
     if named is None:
         if lazy and logs.frame is not None:
             evaluators, left_out = without_models(evaluators, left_out, reward_model)
@@ -195,8 +198,13 @@ def is_of_logged_actions(policy, logs):
     is_array = isinstance(table, (list, tuple)) or hasattr(table, "__array__")
     if not is_array or np.ndim(table) != 1:
         return False
+    if _is_name(policy):
+        return True
     table = np.asarray(table)  # labels of actions tell the whole policy
-    return table.dtype.kind in "biuf" or kind_of_labels(table) == "numbers"
+    labels = getattr(logs, "actions", table[:0])
+    are_labels = labels.dtype.kind == "f" and bool(np.isin(table, labels).all())
+    floats = table.dtype.kind == "f" or kind_of_labels(table) == "numbers"
+    return floats and table.dtype.kind not in "biu" and not are_labels
 
 
 def has_many_terms(evaluator):

@@ -199,22 +199,35 @@ def _fold_pairs(cv, logs, position, y=None):
         fold = numbered_folds(cv, logs, position)
         parts = enumerate(OtherFolds(fold))
         return ((train, np.flatnonzero(fold == k)) for k, train in parts)
-    if hasattr(cv, "split") and not isinstance(cv, str):
+    check_cv_kind(cv)
+    if hasattr(cv, "split"):
+        kind = type(cv)
+        of_groups = kind.__module__.startswith("sklearn.") and "Group" in kind.__name__
+        if of_groups and logs.group is None:
+            raise ValueError(
+                f"cv={kind.__name__} needs groups, which the logs do not have. "
+                "Build them with group=..., or give another splitter."
+            )
         # it warns of groups, which folds in the order of time cannot keep together
-        ordered = type(cv).__name__ == "TimeSeriesSplit"
+        ordered = kind.__name__ == "TimeSeriesSplit"
         groups = None if ordered else logs.group
         y = getattr(logs, "action", None) if y is None else y
         return cv.split(logs, y, groups=groups)
-    check_cv_kind(cv)
     return cv
 
 
 def check_cv_kind(cv):
     """Raise where `cv` gives no folds of any rounds."""
+    if isinstance(cv, type):
+        raise TypeError(f"cv is the class {cv.__name__}; make an instance.")
     if _is_fold_count(cv):
         if cv is not None and cv < 2:
             raise ValueError(f"cv must be at least 2 folds, got {cv}.")
-    elif isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
+    elif (
+        isinstance(cv, str)
+        or not (hasattr(cv, "split") or isinstance(cv, Iterable))
+        or not getattr(cv, "shape", True)  # a number in an array
+    ):
         raise TypeError(
             "cv must be a number of folds, a splitter or pairs (train, test), got "
             f"{cv!r}."

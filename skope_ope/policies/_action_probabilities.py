@@ -225,9 +225,10 @@ def _probability_array(policy, logs):
         )
     check_row_labels("policy", policy, logs)
     policy = as_array("policy", policy, logs.actions)
-    if policy.ndim == 1 and policy.dtype.kind in "iu":
+    if policy.ndim == 1 and policy.dtype.kind in "biu":
+        what = "booleans" if policy.dtype.kind == "b" else "integers"
         raise TypeError(
-            "policy is a vector of integers: actions, or probabilities? Pass labels of "
+            f"policy is a vector of {what}: actions, or probabilities? Pass labels of "
             "actions as (labels[:, None] == logs.actions), or the rule that gives them "
             "as FunctionPolicy(lambda X: ...). Probabilities of the logged actions are "
             "floats: policy.astype(float)."

@@ -204,7 +204,7 @@ def check_prefit(model, cv):
         raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
     if model is None:
         raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
-    if hasattr(model, "fit"):
+    if hasattr(model, "__sklearn_tags__"):
         check_is_fitted(model)
 
 

@@ -21,12 +21,18 @@ from skope_ope._types import (
     RewardModelLike,
     SplitterLike,
 )
+from skope_ope.evaluators._chosen import named_evaluators
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._names import evaluator_named
 from skope_ope.evaluators._policies_of_call import SINGLE, policies_by_name
-from skope_ope.evaluators._prepared import has_many_terms, prepared, refuse_learning
+from skope_ope.evaluators._prepared import (
+    has_many_terms,
+    is_of_logged_actions,
+    prepared,
+    refuse_learning,
+)
 from skope_ope.evaluators._recommended import recommended_evaluator
 from skope_ope.evaluators._row_names import row_of
 from skope_ope.evaluators._summed import summed, walks
@@ -153,6 +159,8 @@ def compare_policies(
     if isinstance(logs, LazyLogs):
         made = _compare_lazy(policies, logs, evaluator, how, **asked)
     else:
+        if evaluator is None:
+            evaluator = _default(policies, logs)
         evaluator, logs = bare(_evaluator(evaluator, logs), logs)
         made = _compare_rounds(policies, logs, evaluator, how, **asked)
     values, comparison, warned = made
@@ -334,6 +342,15 @@ def _evaluator(evaluator, logs, n_loggers=None):
             "one, such as evaluator=DirectMethod(), you get gains but no decision."
         )
     return found.evaluator
+
+
+def _default(policies, logs):
+    """Return the recommended evaluator, without a model where none can be used."""
+    found = _evaluator(None, logs)
+    if not any(is_of_logged_actions(one, logs) for one in policies.values()):
+        return found
+    first = named_evaluators(None, logs)[0]
+    return first.get("BalancedIPS", first.get("SNIPS", found))
 
 
 # -- whether two policies do the same in the rounds of a log ---------------------------

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -48,10 +49,12 @@ from skope_ope.evaluators.sequential._rules import n_offered
 from skope_ope.evaluators.slate import IndependentSlotIPS, SlateIPS
 from skope_ope.evaluators.static import SNIPS
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._folds import folds_of
 from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
 from skope_ope.logs._slate_fields import has_slot_rewards
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
+from skope_ope.reward_models._sources import check_prefit
 from skope_ope.selection._suggested_doubts import (
     ADAPTIVE,
     BLIND,
@@ -109,7 +112,7 @@ def suggest(
         policy that does not learn is assumed.
     logs : BanditLogs or SlateLogs
         The rounds on which the policies are to be evaluated.
-    reward_model : model, number or str, default=None
+    reward_model : model, number, array or str, default=None
         The reward model of the suggested evaluator, if it uses one. `None`: one is
         suggested.
     cv : int, splitter, iterable or "prefit", default=None
@@ -154,7 +157,14 @@ def suggest(
     alone = "suggest(None, logs)"
     asked = policies, logs, reward_model, cv, n_jobs
     named = policies_by_name("suggest", *asked, lazy=False, alone=alone)
-    given = {"reward_model": clone(reward_model, safe=False), "cv": cv}
+    cv = list(cv) if isinstance(cv, Iterator) else cv  # used by more than one fit
+    fitted = isinstance(cv, str)  # "prefit": a clone would have to be fitted
+    if fitted:
+        check_prefit(reward_model, cv)
+    elif cv is not None:
+        folds_of(cv, logs)
+    model = reward_model if fitted else clone(reward_model, safe=False)
+    given = {"reward_model": model, "cv": cv}
     given = {name: one for name, one in given.items() if one is not None}
     if random_state is not None:  # the same for all policies, whoever works on them
         random_state = check_random_state(random_state).randint(2**31 - 1)
@@ -179,14 +189,21 @@ def _one(policy, logs, given, seed):
     if is_of_logged_actions(policy, logs) and _last(found["evaluator"])._uses_model:
         adaptive = isinstance(found["evaluator"], AdaptiveDR)
         found["evaluator"] = AdaptiveIPS() if adaptive else found["check"]
-        found |= {"check": None, "reasons": (NO_MODEL, *found["reasons"][:-1])}
+        found |= {"check": None, "reasons": _without_model(found["reasons"])}
     if "reward_model" not in given:
         found["evaluator"], told = with_model_of_actions(found["evaluator"], logs)
         found["reasons"] += told
     for place in ("evaluator", "check"):
         if found[place] is not None:
             found[place] = _with_given(found[place], given, seed)
-    return Suggestion(**found, code=code_for(found))
+    return Suggestion(**found, code=code_for(found, given))
+
+
+def _without_model(reasons):
+    """Return the reasons for an evaluator that is the same without a model."""
+    kept = [one for one in reasons if "its reward model" not in one]
+    kept = [one.replace(", and a reward model lowers the variance", "") for one in kept]
+    return (NO_MODEL, *(one.replace("AdaptiveDR", "AdaptiveIPS") for one in kept))
 
 
 def _last(evaluator):
@@ -458,12 +475,33 @@ def for_learner(logs, known=True):
 # -- the lines that `suggest` gives: they run where `logs` and `policy` are ------------
 
 
-def code_for(found):
+def code_for(found, given=()):
     """Return lines of Python that do what is suggested."""
     evaluators = [one for one in (found["evaluator"], found["check"]) if one]
+    names = {name: _Named(name) for name in _without_code(dict(given))}
+    if names:  # a copy, since what is fitted or an array is not written in code
+        evaluators = [_with_given(clone(one), names, None) for one in evaluators]
     steps = [one[0] for one in evaluators if hasattr(one, "steps")]
+    about = [f"# {' and '.join(names)}: as in this call"] if names else []
     with config_context(print_changed_only=True):
-        return "\n".join(_code_lines(evaluators, steps))
+        return "\n".join(about + _code_lines(evaluators, steps))
+
+
+class _Named(str):
+    """Stands in code for what the caller gave, by its name."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _without_code(given):
+    """Yield the names of what was given and is no number, word or unfitted model."""
+    for name, value in given.items():
+        plain = isinstance(value, (Real, str))
+        frozen = type(value).__name__ == "FrozenEstimator"
+        unfitted = hasattr(value, "fit") and given.get("cv") != "prefit" and not frozen
+        if not (plain or unfitted):
+            yield name
 
 
 def _code_lines(evaluators, steps):

@@ -47,11 +47,12 @@ def checked_model(evaluator, logs, model):
 def check_model_of_call(logs, reward_model, cv):
     """Raise where no evaluator can use a reward model, or folds, for these logs."""
     if reward_model is not None and not is_source(reward_model):
+        refuse_non_models(reward_model, "reward_model")
         _check_unused(logs, reward_model)
-    if isinstance(cv, str):
-        check_prefit(reward_model, cv)
-    else:
+    if not isinstance(cv, str):
         check_cv_kind(cv)
+    elif cv != "prefit" or reward_model is not None:  # evaluators may have their own
+        check_prefit(reward_model, cv)
 
 
 def _check_unused(logs, model):

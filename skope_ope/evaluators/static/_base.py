@@ -393,8 +393,8 @@ def check_all_actions(evaluator, target):
     if target.logged_only:
         raise ValueError(
             f"{type(evaluator).__name__} needs the policy's probabilities of all "
-            "actions, an array of shape (n_rounds, n_actions). With the "
-            "probability of the logged action alone, use IPS, SNIPS, "
-            "MultiLoggerIPS, Replay or RejectionSampling: evaluators=['IPS', "
-            "'SNIPS']. Or add one column per action: columns={'pi': [...]}."
+            "actions, an array of shape (n_rounds, n_actions), or of files one column "
+            "per action: columns={'pi': [...]}. With the probability of the logged "
+            "action alone, use IPS, SNIPS, MultiLoggerIPS, Replay or "
+            "RejectionSampling."
         )

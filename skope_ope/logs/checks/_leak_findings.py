@@ -261,7 +261,8 @@ def _unknown_finding(leaks):
 
 
 def _so_do(leaks):
-    return f" So do {in_words([one.column.label for one in leaks])}." if leaks else ""
+    do = "do" if len(leaks) > 1 else "does"
+    return f" So {do} {in_words([one.column.label for one in leaks])}." if leaks else ""
 
 
 ANOTHER_LOGGER = (
