@@ -44,7 +44,7 @@ WRONG = [
 @pytest.mark.parametrize("call", [*CALLS, *ONLY_WEIGHTS])
 @pytest.mark.parametrize(("arguments", "error", "words"), WRONG)
 def test_the_model_and_the_folds_of_a_call(call, arguments, error, words):
-    policies = {"a": ope.UniformPolicy(), "b": 0}
+    policies = {"a": ope.UniformPolicy(), "b": ope.ConstantPolicy(0)}
     with pytest.raises(error, match=words):
         call(policies, BANDIT, **arguments)
 
@@ -136,7 +136,10 @@ def test_splitters_without_what_they_need():
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_prefit_is_about_the_model_of_the_call_if_there_is_one():
-    policy, named = ope.UniformPolicy(), {"a": ope.UniformPolicy(), "b": 0}
+    policy, named = (
+        ope.UniformPolicy(),
+        {"a": ope.UniformPolicy(), "b": ope.ConstantPolicy(0)},
+    )
     own = ope.DoublyRobust(reward_model=FrozenEstimator(Ridge()), cv="prefit")
     own.set_params(reward_model=0.5)
     table = ope.evaluate(policy, BANDIT, evaluators={"own": own}, cv="prefit")
