@@ -201,10 +201,10 @@ def is_of_logged_actions(policy, logs):
     if _is_name(policy):
         return True
     table = np.asarray(table)  # labels of actions tell the whole policy
-    labels = getattr(logs, "actions", table[:0])
-    are_labels = labels.dtype.kind == "f" and bool(np.isin(table, labels).all())
-    floats = table.dtype.kind == "f" or kind_of_labels(table) == "numbers"
-    return floats and table.dtype.kind not in "biu" and not are_labels
+    kind, labels = table.dtype.kind, getattr(logs, "actions", table[:0])
+    if kind in "fb" and kind == labels.dtype.kind and np.isin(table, labels).all():
+        return False
+    return kind in "fb" or (kind == "O" and kind_of_labels(table) == "numbers")
 
 
 def has_many_terms(evaluator):

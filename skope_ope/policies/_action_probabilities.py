@@ -225,8 +225,10 @@ def _probability_array(policy, logs):
         )
     check_row_labels("policy", policy, logs)
     policy = as_array("policy", policy, logs.actions)
-    if policy.ndim == 1 and policy.dtype.kind in "biu":
-        what = "booleans" if policy.dtype.kind == "b" else "integers"
+    kind = policy.dtype.kind
+    # booleans tell where a policy agrees with the log, unless actions are booleans
+    if policy.ndim == 1 and kind in ("iub" if logs.actions.dtype.kind == "b" else "iu"):
+        what = "booleans" if kind == "b" else "integers"
         raise TypeError(
             f"policy is a vector of {what}: actions, or probabilities? Pass labels of "
             "actions as (labels[:, None] == logs.actions), or the rule that gives them "

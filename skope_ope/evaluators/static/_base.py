@@ -396,5 +396,5 @@ def check_all_actions(evaluator, target):
             "actions, an array of shape (n_rounds, n_actions), or of files one column "
             "per action: columns={'pi': [...]}. With the probability of the logged "
             "action alone, use IPS, SNIPS, MultiLoggerIPS, Replay or "
-            "RejectionSampling."
+            "RejectionSampling: evaluators=['IPS', 'SNIPS'] of evaluate."
         )
