@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, metadata
 from importlib.util import find_spec
 from inspect import signature
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing as safe_indexing
@@ -32,7 +32,6 @@ from skope_ope._meant import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     Decorated = TypeVar("Decorated")
 

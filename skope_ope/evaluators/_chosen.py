@@ -65,7 +65,6 @@ def seeded(evaluators, reward_model, random_state, cv=None):
     """Return both with the seeds that they lack; a fitted model stays as it is."""
     rng = check_random_state(random_state)
     evaluators = {name: with_seed(clone(e), rng) for name, e in evaluators.items()}
-    fitted = isinstance(cv, str)  # "prefit"
-    if hasattr(reward_model, "get_params") and not fitted:
+    if hasattr(reward_model, "get_params") and not isinstance(cv, str):
         reward_model = with_seed(clone(reward_model), rng)
     return evaluators, reward_model

@@ -8,7 +8,7 @@ import warnings
 from contextlib import suppress
 from functools import cached_property, partial
 from math import nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -40,7 +40,6 @@ from skope_ope.logs._known_range import known_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Self
 
     from skope_ope._types import Path
     from skope_ope.evaluators.parts._part_sums import PartSums

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skope_ope._meant import meant
 from skope_ope._pairs import WithPairs
@@ -30,7 +30,6 @@ from skope_ope.logs._shown_numbers import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     import pandas
 

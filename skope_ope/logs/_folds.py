@@ -223,15 +223,11 @@ def check_cv_kind(cv):
     if _is_fold_count(cv):
         if cv is not None and cv < 2:
             raise ValueError(f"cv must be at least 2 folds, got {cv}.")
-    elif (
-        isinstance(cv, str)
-        or not (hasattr(cv, "split") or isinstance(cv, Iterable))
-        or not getattr(cv, "shape", True)  # a number in an array
-    ):
-        raise TypeError(
-            "cv must be a number of folds, a splitter or pairs (train, test), got "
-            f"{cv!r}."
-        )
+        return
+    pairs = isinstance(cv, Iterable) and getattr(cv, "shape", True)  # no number
+    if isinstance(cv, str) or not (hasattr(cv, "split") or pairs):
+        wanted = "a number of folds, a splitter or pairs (train, test)"
+        raise TypeError(f"cv must be {wanted}, got {cv!r}.")
 
 
 def numbered_folds(cv, logs, position):

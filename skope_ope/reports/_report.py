@@ -207,11 +207,10 @@ def _question(comparison):
 
 def _decides(table):
     """Return the evaluator on whose values a report decides."""
-    if table.recommended:
-        return table.recommended
     names = [name for _, name in table]
-    without_model = [one for one in ("BalancedIPS", "SNIPS") if one in names]
-    return without_model[0] if table.left_out and without_model else names[0]
+    plain = ("BalancedIPS", "SNIPS") if table.left_out else ()  # those with models
+    first = (table.recommended, *plain)
+    return next((one for one in first if one in names), names[0])
 
 
 # -- which log this was, with what it was evaluated, and how to do it again ------------

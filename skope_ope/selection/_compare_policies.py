@@ -159,9 +159,7 @@ def compare_policies(
     if isinstance(logs, LazyLogs):
         made = _compare_lazy(policies, logs, evaluator, how, **asked)
     else:
-        if evaluator is None:
-            evaluator = _default(policies, logs)
-        evaluator, logs = bare(_evaluator(evaluator, logs), logs)
+        evaluator, logs = bare(_evaluator_for(policies, logs, evaluator), logs)
         made = _compare_rounds(policies, logs, evaluator, how, **asked)
     values, comparison, warned = made
     warn_once(values.items(), stacklevel=2)
@@ -344,10 +342,11 @@ def _evaluator(evaluator, logs, n_loggers=None):
     return found.evaluator
 
 
-def _default(policies, logs):
-    """Return the recommended evaluator, without a model where none can be used."""
-    found = _evaluator(None, logs)
-    if not any(is_of_logged_actions(one, logs) for one in policies.values()):
+def _evaluator_for(policies, logs, evaluator):
+    """Return the evaluator, by default without a model where none can be used."""
+    found, given = _evaluator(evaluator, logs), policies.values()
+    recorded = any(is_of_logged_actions(one, logs) for one in given)
+    if evaluator is not None or not recorded:
         return found
     first = named_evaluators(None, logs)[0]
     return first.get("BalancedIPS", first.get("SNIPS", found))

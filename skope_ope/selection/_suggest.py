@@ -498,9 +498,10 @@ def _without_code(given):
     """Yield the names of what was given and is no number, word or unfitted model."""
     for name, value in given.items():
         plain = isinstance(value, (Real, str))
-        frozen = type(value).__name__ == "FrozenEstimator"
-        unfitted = hasattr(value, "fit") and given.get("cv") != "prefit" and not frozen
-        if not (plain or unfitted):
+        fitted = (
+            given.get("cv") == "prefit" or type(value).__name__ == "FrozenEstimator"
+        )
+        if not (plain or (hasattr(value, "fit") and not fitted)):
             yield name
 
 

@@ -46,7 +46,11 @@ def test_numbers_of_any_width_become_read_only_floats():
     assert_array_equal(logs_of(4, reward=huge).reward, huge)
 
 
-TEXT = getattr(np.dtypes, "StringDType", lambda: "U1")()  # of numpy 2
+TEXT = (
+    np.dtypes.StringDType()
+    if hasattr(np, "dtypes") and hasattr(np.dtypes, "StringDType")
+    else "U1"
+)
 
 
 @pytest.mark.parametrize(

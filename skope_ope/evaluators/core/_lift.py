@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings as python_warnings
 from math import copysign, isfinite, isnan, nan
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from skope_ope._meant import meant
 from skope_ope.exceptions import ZeroBaselineWarning
@@ -28,8 +28,6 @@ from skope_ope.logs._shown_numbers import (
 )
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from skope_ope.evaluators.core._policy_value import PolicyValue
     from skope_ope.exceptions import OPEWarning
 

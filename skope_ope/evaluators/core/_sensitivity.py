@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import partial
 from math import isfinite, isinf, isnan
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from skope_ope.logs._shown_numbers import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from skope_ope._types import Array, ArrayLike
     from skope_ope.evaluators.core._policy_value import PolicyValue

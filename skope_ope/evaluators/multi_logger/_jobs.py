@@ -123,7 +123,8 @@ class PerLoggerJob(LoggerJob):
         total = first.sum(axis=0)
         _, second, _ = sums.about(total[:-1] / total[-1], 0.0)  # near: digits stay
         keep = np.arange(strata.n_folds) != without
-        second = strata.by_fold(second)[:, keep].sum(axis=1)
+        _, kept, _ = sums.about(np.array(sums.origin), sums.offset)  # as it was summed
+        second, kept = (strata.by_fold(q)[:, keep].sum(axis=1) for q in (second, kept))
         count = strata.by_fold(sums.frame.count)[:, keep].sum(axis=1)
         plain = np.ones(sums.n_terms + 1)
         plain[-1] = 0.0
@@ -134,7 +135,8 @@ class PerLoggerJob(LoggerJob):
         line, size = second[:, -1] @ plain, second[:, -1, -1]
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = square - line * line / size
-            spread[spread <= ROUNDING * noise] = 0.0
+            moved = 2e-15 * np.abs(plain[:, None] * kept * plain).sum(axis=(1, 2))
+            spread[spread <= np.maximum(ROUNDING * noise, moved)] = 0.0
             return np.where(count > 1, spread / size * count / (count - 1), np.nan)
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from skope_ope.logs._shown_numbers import aligned, share, text_table
 from skope_ope.logs.lazy._kind_of import kind_of
 
 if TYPE_CHECKING:
-    from typing import Any
-
     import pandas
 
     from skope_ope._types import Array, PolicyLike

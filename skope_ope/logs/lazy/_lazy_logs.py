@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from skope_ope.logs.lazy._partitions import SMALL, Partition, read_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from skope_ope._types import AuditLike, PolicyLike, RandomSeed
     from skope_ope.logs._bandit_logs import BanditLogs
