@@ -209,8 +209,7 @@ def _decides(table):
     """Return the evaluator on whose values a report decides."""
     names = [name for _, name in table]
     plain = ("BalancedIPS", "SNIPS") if table.left_out else ()  # those with models
-    first = (table.recommended, *plain)
-    return next((one for one in first if one in names), names[0])
+    return next((one for one in (table.recommended, *plain) if one in names), names[0])
 
 
 # -- which log this was, with what it was evaluated, and how to do it again ------------
