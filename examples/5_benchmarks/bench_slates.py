@@ -106,11 +106,11 @@ def main(n_rounds):
     shown = indicators(every)
     gamma = shown.T @ shown / len(every)
     pinv = seconds(lambda: [np.linalg.pinv(gamma) for _ in range(20)]) / 20
-    report("uniform logger / pinv", ours, pinv, 1000)
+    report("uniform logger / pinv", ours, pinv, 500)
     longer = rankings(4 * n_rounds, rng)
     long_logs = logs_of(longer, UniformSlatePolicy(L), rng)
     ours = seconds(value_and_interval(long_logs, longer)) / (4 * n_rounds)
-    report("... of four times as many rounds / pinv", ours, pinv, 1000)
+    report("... of four times as many rounds / pinv", ours, pinv, 500)
 
     # other weights in every round: dynamic programming against enumeration
     n_own = max(n_rounds // 50, 200)
