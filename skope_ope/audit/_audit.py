@@ -79,9 +79,8 @@ def audit(
     """
     if logs is None:
         policies, logs = None, policies
-    named = policies_by_name(
-        "audit", policies, logs, reward_model, cv, n_jobs, alone="audit(logs)"
-    )
+    asked = policies, logs, reward_model, cv, n_jobs
+    named = policies_by_name("audit", *asked, alone="audit(logs)")
     for policy in named.values():
         if isinstance(policy, AdaptivePolicy):
             raise TypeError(

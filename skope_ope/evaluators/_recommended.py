@@ -132,6 +132,12 @@ def _of(rows, name, reason):
     return Recommendation(name, rows[name], reason)
 
 
+def plain_row(rows, otherwise):
+    """Return what decides among rows of the first table where no model can be used."""
+    names = [one for one in ("BalancedIPS", "SNIPS") if one in rows]
+    return rows[names[0]] if names else otherwise
+
+
 def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
     """Return which of some evaluators is recommended, and why it or none."""
     found = recommended_evaluator(logs, n_loggers)

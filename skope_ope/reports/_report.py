@@ -24,6 +24,7 @@ from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
 from skope_ope.evaluators._evaluate import quiet_table, warn_once
 from skope_ope.evaluators._policies_of_call import SINGLE, policies_by_name
+from skope_ope.evaluators._recommended import plain_row
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_rows import column_words, combined
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -127,9 +128,8 @@ def report(
     """
     given = dict(locals())
     target = checked_path(path)
-    policies = policies_by_name(
-        "report", policies, logs, reward_model, cv, n_jobs, single=SINGLE, lazy=False
-    )
+    asked = policies, logs, reward_model, cv, n_jobs
+    policies = policies_by_name("report", *asked, single=SINGLE, lazy=False)
     check_comparison(policies, baseline, level)
     if thresholds is not None and not isinstance(thresholds, VerdictThresholds):
         raise TypeError(
@@ -207,9 +207,9 @@ def _question(comparison):
 
 def _decides(table):
     """Return the evaluator on whose values a report decides."""
-    names = [name for _, name in table]
-    plain = ("BalancedIPS", "SNIPS") if table.left_out else ()  # those with models
-    return next((one for one in (table.recommended, *plain) if one in names), names[0])
+    names = {name: name for _, name in table}
+    first = next(iter(names))
+    return table.recommended or plain_row(names if table.left_out else {}, first)
 
 
 # -- which log this was, with what it was evaluated, and how to do it again ------------

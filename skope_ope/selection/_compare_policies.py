@@ -33,7 +33,7 @@ from skope_ope.evaluators._prepared import (
     prepared,
     refuse_learning,
 )
-from skope_ope.evaluators._recommended import recommended_evaluator
+from skope_ope.evaluators._recommended import plain_row, recommended_evaluator
 from skope_ope.evaluators._row_names import row_of
 from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._warn_once import warn_once
@@ -142,9 +142,8 @@ def compare_policies(
     >>> comparison.decision, comparison.choice
     ('deploy', 'new')
     """
-    policies = policies_by_name(
-        "compare_policies", policies, logs, reward_model, cv, n_jobs, single=SINGLE
-    )
+    checked = policies, logs, reward_model, cv, n_jobs
+    policies = policies_by_name("compare_policies", *checked, single=SINGLE)
     check_comparison(policies, baseline, level)
     how = {
         "reward_model": reward_model,
@@ -180,7 +179,7 @@ def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
         evaluator = _evaluator(None, asked.head, asked.n_loggers)
         kept = asked.evaluators  # of the first table
         if evaluator._uses_model and evaluator not in kept.values():
-            evaluator = kept.get("BalancedIPS", kept.get("SNIPS", evaluator))
+            evaluator = plain_row(kept, evaluator)
     else:
         check_search_evaluator(evaluator, "compare_policies")
         evaluator, _ = bare(evaluator, lazy)
@@ -344,12 +343,11 @@ def _evaluator(evaluator, logs, n_loggers=None):
 
 def _evaluator_for(policies, logs, evaluator):
     """Return the evaluator, by default without a model where none can be used."""
-    found, given = _evaluator(evaluator, logs), policies.values()
-    recorded = any(is_of_logged_actions(one, logs) for one in given)
-    if evaluator is not None or not recorded:
+    found = _evaluator(evaluator, logs)
+    given = policies.values() if evaluator is None else ()
+    if not any(is_of_logged_actions(one, logs) for one in given):
         return found
-    first = named_evaluators(None, logs)[0]
-    return first.get("BalancedIPS", first.get("SNIPS", found))
+    return plain_row(named_evaluators(None, logs)[0], found)
 
 
 # -- whether two policies do the same in the rounds of a log ---------------------------
