@@ -28,6 +28,7 @@ from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import rows_of, warn_once
 from skope_ope.evaluators.core._design import Frame, in_order
 from skope_ope.evaluators.core._estimate import GivenEstimate
+from skope_ope.evaluators.core._largest_deviation import LargestDeviation
 from skope_ope.evaluators.core._logger_mixture import doubt_of_parts
 from skope_ope.evaluators.core._summary import LOGGER
 from skope_ope.evaluators.core._summed_reach import SummedReach
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._slate_logs import SlateLogs
     from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
-FORMAT = 3  # of the files
+FORMAT = 4  # of the files
 ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
 
 
@@ -306,7 +307,8 @@ class ValueSummary:
     def _values_by(self, sums, policy, name, column):
         """Return the values of the groups of rounds of a column, by label."""
         limits = None if sums.log is None else known_range(sums.log)
-        found = {}
+        of_all, found = sums.by_evaluator[name].summary(policy), {}
+        whole = self._value(sums, of_all, policy, name)._find_reach
         for label in in_order(sums.by[column]):
             part = sums.by[column][label]
             if part.counts is None:  # all its rounds have sample weight zero
@@ -318,10 +320,10 @@ class ValueSummary:
             # the range of the rewards is that of the whole log
             if isinstance(value._find_reach, SummedReach):
                 value._find_reach.limits = limits
+            if isinstance(value._find_reach, LargestDeviation):
+                value._find_reach = value._find_reach.within(whole)
             found[label] = value
-        mixed = self.evaluators[name]._mixes_in_sums(
-            sums.by_evaluator[name].summary(policy)
-        )
+        mixed = self.evaluators[name]._mixes_in_sums(of_all)
         doubt = doubt_of_parts(sums, sums.by[column]) if mixed else None
         if doubt is not None:
             warnings.warn(doubt, stacklevel=3)

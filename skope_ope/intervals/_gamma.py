@@ -37,6 +37,7 @@ class Deviations(NamedTuple):
     third: float
     largest: float  # the extremes of all
     least: float  # the extremes of all
+    noise: float = 0.0  # sum of squares of what has a normal limit beside the events
 
     @property
     def events(self):
@@ -215,10 +216,12 @@ def gamma_limits(value, deviations, up, down, level, degrees_of_freedom):
     less_down = _distance_down(d.down, d.down_square, tail)
     # the round values hold n / (n - 1), and Student's quantile what a spread that is
     # estimated costs: with many events these are Student's limits
-    scale = stdtrit(degrees_of_freedom, 1 - tail) / ndtri(1 - tail)
+    normal = ndtri(1 - tail)
+    scale = stdtrit(degrees_of_freedom, 1 - tail) / normal
     scale /= sqrt(d.n * max(d.n - 1, 1))
-    high = value + scale * sqrt(more_up**2 + less_down**2)
-    low = value - scale * sqrt(less_up**2 + more_down**2)
+    beside = normal**2 * d.noise
+    high = value + scale * sqrt(more_up**2 + less_down**2 + beside)
+    low = value - scale * sqrt(less_up**2 + more_down**2 + beside)
     return float(low), float(high)
 
 

@@ -188,15 +188,14 @@ def test_few_rounds_that_are_left_are_read(lazy_and_logs):
 
 @pytest.mark.parametrize("n", [20_000, FEW + 1])
 def test_sums_tell_enough_for_a_decision(tmp_path, n):
-    """An interval that is only wider than one from the rounds forbids no answer."""
+    """An interval from sums is that of the rounds: it forbids no answer."""
     logs, policy, _ = make_bandit_logs(n, random_state=0, return_truth=True)
     pi = action_probabilities(policy, logs)
     logs = logs.replace(logging_proba=None).with_columns(pi=pi)
     lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
     found = compare_policies({"new": "pi"}, lazy, evaluator=SNIPS())
     assert found.decision == "deploy"
-    told = "merged sums, whose interval is wider than one of single rounds"
-    assert (told in found.sentence) == (n > FEW)
+    assert "merged sums" not in found.sentence
 
 
 def test_slates_are_compared_without_an_evaluator(tmp_path):

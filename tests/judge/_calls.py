@@ -232,5 +232,5 @@ def answers(world, kind, source):
             rows = [("raises", rows)]
         found |= {f"{call}/{name}": told for name, told in rows}
         classes = {w.category for w in warned if issubclass(w.category, OPEWarning)}
-        found[f"{call}/warnings"] = sorted(one.__name__ for one in classes)
+        found[f"{call}/~warnings"] = sorted(one.__name__ for one in classes)
     return found

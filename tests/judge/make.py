@@ -36,16 +36,25 @@ FITTED = (
     r"|MultiLoggerDR means|SlateDirectMethod|SlateDoublyRobust|CascadeDR)"
     r"( other| minus| by day)?"
 )
-# Where other sources than memory answer otherwise today: "source/call/name" as a
-# regular expression, and why.
+# Families whose rounds are bounded from sums alone, where memory has the rounds.
+BOUNDED = (
+    r"(PI|Pseudo|Slate|Cascade|Independent|Naive|Scavenging|Replay|Rejection|DRns"
+    r"|Position|Reordering|match|arms).*"
+)
+# Where other sources than memory answer otherwise today: "source/call/name" or "world
+# source/call/name" as a regular expression, and why.
 BY_RULE = {
-    r".*/~.*": "intervals of sums, and what is decided by them",
-    r".*/warnings": "what only rounds show raises no warning",
+    rf".*/~{BOUNDED}": "their intervals are wider from sums",
+    r".*/~(lift|verdict)": "follows the recommended row, and intervals",
+    r".*/named/~(bootstrap|percentile)": "sums resample clusters, and no rounds",
+    r"(files|days|frame)/named/~(gamma|student|normal)": "asked of another evaluator",
+    r"whole frame/.*/~.*": "frames know the largest weight, and not how rare it is",
+    r".*/~warnings": "what only rounds show raises no warning",
     r".*/defaults/recommended": "sums do not give every evaluator",
     r".*/compare/.*": "sums do not give every evaluator; folds of HashKFold",
-    rf"days/(named|defaults)/{FITTED}": "every day has a model of its own",
-    rf"files/defaults/{FITTED}": "folds of HashKFold, where memory has KFold",
-    r"files/fit/DRns.*": "folds of HashKFold, where memory has KFold",
+    rf"days/(named|defaults)/~?{FITTED}": "every day has a model of its own",
+    rf"files/defaults/~?{FITTED}": "folds of HashKFold, where memory has KFold",
+    r"files/fit/~?DRns.*": "folds of HashKFold, where memory has KFold",
     r"files/audit/findings": "files do not tell that propensities were estimated",
     r"days/.*([Bb]alanced|match=action).*": "every day has its own mixture of loggers",
     r"days/named/Cascade.*": "NaN in memory where no whole slate matches",
@@ -107,14 +116,21 @@ def reduced(found, scale):
     }
 
 
-def unruled(kept):
+def spellings(key, name):
+    """A key of an answer, alone and with the kind of its world."""
+    return key, f"{name.split()[-1]} {key}"
+
+
+def unruled(kept, name):
     """Answers of other sources that no rule lets differ; they may refuse to answer."""
     return [
         key
         for key, told in kept.items()
         if not (key.startswith("memory/") or str(told).startswith("raises"))
         and as_memory(key) in kept
-        and not any(re.fullmatch(rule, key) for rule in BY_RULE)
+        and not any(
+            re.fullmatch(rule, one) for rule in BY_RULE for one in spellings(key, name)
+        )
     ]
 
 
@@ -211,7 +227,7 @@ def main(arguments=None):
             sources = memory_and_days(world) | files_and_frames(world, Path(folder))
             found = asked(world, sources)
         kept = reduced(found, scale)
-        for key in unruled(kept):
+        for key in unruled(kept, name):
             n_wrong += 1
             say(f"{name}: {key}: {kept[key]}, memory {kept[as_memory(key)]}")
         if options.check or options.intervals:

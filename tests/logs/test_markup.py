@@ -184,7 +184,7 @@ def test_no_mark_is_drawn_without_a_value(warned):
     assert not re.search(r'"(nan|-?inf)%', warned._repr_html_())
     lines = repr(warned).splitlines()
     marks = [line.rsplit("  ", 1)[1] for line in lines[1:10]]
-    assert marks == [*["[1]"] * 3, *["[2, 1]"] * 3, *["[2, 3, 4, 5]"] * 2, "[2, 3]"]
+    assert marks == [*["[1]"] * 3, *["[2, 1]"] * 3, *["[2, 3, 4, 5]"] * 2, "[2, 3, 6]"]
     notes = " ".join(lines[10:])
     assert "[1] FewEventsWarning (DoublyRobust of some; alike in 5 other rows)" in notes
     assert "[2] SupportWarning (DoublyRobust of all; alike in 5 other rows)" in notes

@@ -266,7 +266,7 @@ def test_few_events_do_not_decide(n_clicks, decision):
     if decision == "undecided":
         assert "always 1 seems better than always 0" in found.sentence
         assert "fewer than ten effective events (always 1)" in found.sentence
-        assert found.to_records()[1]["rounds_needed"] >= 2000 * 10 / n_clicks
+        assert found.to_records()[1]["rounds_needed"] >= 0.99 * 2000 * 10 / n_clicks
 
 
 @ignore

@@ -7,6 +7,7 @@ on each other: the groups of the logs. A cell is what a stratum and a cluster sh
 """
 
 from functools import cached_property
+from math import inf
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -300,23 +301,62 @@ class Design(Frame):
             count,
         )
 
-    def block(self, low, high):
+    def block(self, low, high, upper=None):
         """Return the design of the rounds low..high-1, for sums."""
-        return DesignBlock(self, low, high)
+        # `upper`: which of them are in the upper half, an array of int.
+        out = DesignBlock(self, slice(low, high))
+        out.low, out.high = low, high
+        if upper is not None:
+            out.upper = DesignBlock(self, low + upper, upper)
+        return out
 
 
 class DesignBlock:
-    """The design of a block of consecutive rounds, shared by all that sum over it."""
+    """The design of a block of rounds, shared by all that sum over it."""
 
-    def __init__(self, design, low, high):
-        rows = slice(low, high)
-        self.low, self.high = low, high
+    upper = None  # the design of those in the upper half
+
+    def __init__(self, design, rows, places=None):
+        self._places, self._chosen = places, {}  # of a half: where in the block
         self.omega = None if design.omega is None else design.omega[rows]
         self.cell = None if design.cell is None else design.cell[rows]
         self._design, self._rows = design, rows
         self.of_terms = {}  # sums by stratum and their terms, by ids and origins
         self._entries, self._dots = {}, {}  # by ids; what they are of stays alive
         self.summed = {}  # over the cells by now: totals and term, by id of the term
+
+    @cached_property
+    def mass(self):
+        """Sum of the weights, of every stratum where there are several."""
+        return self._total(self.omega)
+
+    @cached_property
+    def squared_mass(self):
+        """Sum of the squared weights, of every stratum where there are several."""
+        return self._total(None if self.omega is None else self.omega * self.omega)
+
+    def _total(self, values):
+        design, rows = self._design, self._rows
+        if design.stratum is not None:
+            return np.bincount(design.stratum[rows], values, design.n_strata)
+        return float(len(self._places) if values is None else values.sum())
+
+    def largest(self, values):
+        """Return the largest of every stratum, in the rounds that weigh something."""
+        key = "largest", id(values)
+        if key not in self._dots:
+            some = values if self.omega is None else np.where(self.omega, values, -inf)
+            parts = self.rows_of_strata
+            found = [float(some[rows].max(initial=-inf)) for rows in parts]
+            self._dots[key] = found, values
+        return self._dots[key][0]
+
+    def chosen(self, column):
+        """Return the entries of a half: one array for all jobs."""
+        key = id(column)
+        if key not in self._chosen:
+            self._chosen[key] = column.take(self._places), column
+        return self._chosen[key][0]
 
     def entry(self, term, near):
         """Return a term about an origin, times the weights: one array for all jobs."""
@@ -328,6 +368,13 @@ class DesignBlock:
             x = x if self.omega is None else self.omega * x
             self._entries[key] = x, term
         return self._entries[key][0]
+
+    def sum(self, column):
+        """Return the sum of an array, once for all jobs."""
+        key = id(column)
+        if key not in self._dots:
+            self._dots[key] = float(np.add.reduce(column)), column
+        return self._dots[key][0]
 
     def dot(self, one, other):
         """Return the sum of products of two arrays, once for all jobs."""

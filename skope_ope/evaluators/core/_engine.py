@@ -41,6 +41,10 @@ class Job:
     sums: object = None  # where the terms go; `None`: made by `begin`
     offset: float = 0.0  # what was subtracted from all rewards; set by `run`
     kept: object = None  # what the pass kept of the rounds
+    # Extremes of weights and model values; whether this job is the one to take them
+    extremes: object = None
+    takes_extremes: bool = False
+    weighted: object = None  # the job of its weighted rewards, where they are wanted
 
     def begin(self, block, design):
         """Make what the terms are added to; called with the first block."""
@@ -48,11 +52,18 @@ class Job:
         if self.sums is None:
             about = self.evaluator._moves, self.evaluator._summed
             along = along_of(self.evaluator)
-            self.sums = Sums(design, self.offset, *about, along=along)
+            weighted = getattr(self.evaluator, "_uses_weights", False)
+            about = self.offset, *about
+            self.sums = Sums(design, *about, along=along, halves=weighted)
 
     def take(self, block, rounds):
         """Add the terms of a block."""
         self.sums.add(block.of(self.design), self.evaluator._terms(rounds))
+        self._take_extremes(block, rounds)
+
+    def _take_extremes(self, block, rounds):
+        if self.takes_extremes:
+            self.extremes.take(block, rounds, self.evaluator, self.design)
 
 
 class Extract:

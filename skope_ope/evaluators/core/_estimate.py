@@ -109,6 +109,7 @@ class Estimate(_Certain):
         plain = [weight * g for g in gradient] + [-weight * centre]
         kappa, freedom, formed = self._small_sample(clusters=False)
         self.slopes = [kappa * b for b in plain]
+        self._gradient = gradient
         if rounds is None:
             variance, noise = quadratic(self.slopes, sums.product, over_strata)
             alike = 0 < self._rounded(over_strata) >= variance
@@ -132,6 +133,7 @@ class Estimate(_Certain):
             effective = self.frame.effective_clusters
             if effective < FEW_CLUSTERS:
                 freedom = min(freedom, effective)
+        self._count = kappa * weight  # of a round, in the influences
         self.rests_on_one = isfinite(error) and self._rests_on_one(rounds)
         known = isfinite(self.value) and not self.rests_on_one
         self.standard_error = error if known else nan
@@ -228,6 +230,14 @@ class Estimate(_Certain):
             size *= float(omega.max(initial=0))
         return influence, size
 
+    def slopes_of(self, terms):
+        """Return the slopes of some terms alone, about the means of these."""
+        weight, sums, zero = self.shares.weight, self.sums, 0.0 * self._count
+        line = sum(self._gradient[j] * sums.first[j] for j in terms)
+        centre = self._centred(weight * line, weight * sums.mass)
+        slopes = [b if j in terms else zero for j, b in enumerate(self.slopes[:-1])]
+        return [*slopes, -self._count * centre]
+
     @property
     def plain_slopes(self):
         """The slopes of the terms less their origins, whatever their slants."""
@@ -246,20 +256,30 @@ class Estimate(_Certain):
         return slope if self.frame.n_strata == 1 else slope[stratum]
 
 
-def estimate_of_rounds(design, terms, combine, pooling=pooled, offset=0.0):
+def estimate_of_rounds(
+    design, terms, combine, pooling=pooled, offset=0.0, upper=None, moves=None
+):
     """Return the estimate from the terms of all rounds at once."""
     # Where there are many terms, few of their products would be needed: the error is
     # the spread of the influences.
     many = len(terms) > MANY_TERMS
-    sums = Sums(design, offset, products=not many)
-    sums.add(design.block(0, design.n_rounds), tuple(terms))
+    sums = sums_of_rounds(design, terms, offset, upper, moves, not many)
     return Estimate(sums, combine, pooling, (terms, design) if many else None)
+
+
+def sums_of_rounds(design, terms, offset=0.0, upper=None, moves=None, products=True):
+    """Return the sums of the terms of all rounds; `upper`: which are in that half."""
+    sums = Sums(design, offset, moves, products=products)
+    rows = None if upper is None else np.flatnonzero(upper)
+    sums.add(design.block(0, design.n_rounds, rows), tuple(terms))
+    return sums
 
 
 class GivenEstimate(_Certain):
     """A value that is not a function of sums, such as that of a simulated history."""
 
     needs_terms = rests_on_one = lost = False
+    sums = None  # it is not a function of any
     offset = level = 0.0
     pooling = staticmethod(pooled)
 

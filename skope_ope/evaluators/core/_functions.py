@@ -16,9 +16,14 @@ def mean(m):
     return m[0], (1.0, *[0.0] * (len(m) - 1))
 
 
-def second_mean(m):
-    """Return f = m_1 and its gradient."""
-    return m[1], (0.0, 1.0, *[0.0] * (len(m) - 2))
+def sum_of_two(m):
+    """Return f = m_0 + m_1, whatever the other means are, and its gradient."""
+    return m[0] + m[1], (1.0, 1.0, *[0.0] * (len(m) - 2))
+
+
+def third_less_second(m):
+    """Return f = m_2 - m_1 and its gradient."""
+    return m[2] - m[1], (0.0, -1.0, 1.0)
 
 
 def ratio(m):

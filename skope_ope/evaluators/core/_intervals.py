@@ -4,7 +4,7 @@
 
 from dataclasses import replace
 from functools import partial
-from math import isnan, nan, sqrt
+from math import inf, isnan, nan, sqrt
 from numbers import Real
 
 from skope_ope._meant import meant
@@ -131,27 +131,48 @@ def _auto(value, level, max_weight=None):
         # of one round or one group; the rounds of a policy that learns tell less
         alone = value._independent_rounds and value._limits is not None
         return _of_nothing(value, level) if alone else _student(value, level)
-    deviations = value._deviations
-    if not _is_spread(value, deviations):  # of parts, say: these are few and alike
+    if not (value._is_of_halves or _is_spread(value, value._deviations)):
+        # of parts, say: these are few and alike
         reach = None if value._limits is None else Reach(*value._limits)
-        warned = _tail_warnings(value, deviations)
-        return _student(value, level, reach, warned)
+        return _student(value, level, reach, _tail_warnings(value))
     reach = value._reach(max_weight)
-    spread = sqrt(deviations.n * (deviations.n - 1)) * value.standard_error
     if reach is None or isnan(reach.up):
-        seen = of_seen_rewards(value)
-        warned = _tail_warnings(value, deviations, seen, spread)
+        warned = _tail_warnings(value, of_seen_rewards(value))
         return _student(value, level, reach, warned)
-    if max(_largest(deviations, reach)) <= NEGLIGIBLE * spread:
+    deviations = value._deviations
+    if max(_largest(deviations, reach)) <= NEGLIGIBLE * _spread(value):
         return _student(value, level, reach)
     found = _paired_gamma(value, level, reach)
     found = found if deviations.known else _beside_student(found, value, reach)
-    if deviations.effective_events >= FEW_EVENTS:
+    if _events(value, reach) >= FEW_EVENTS:
         return found
     # with few events a reward model rests on the same ones, and its errors and those
     # of the correction are not independent
     other = without_model(value)
     return found if other is None else _hull(found, other)
+
+
+def _spread(value):
+    """Return the root of the sum of squares of the deviations of the round values."""
+    return sqrt(value.n_rounds * max(value.n_rounds - 1, 1)) * value.standard_error
+
+
+def _events(value, reach):
+    """Return the effective events on the side that has fewer of them."""
+    # Of the sides where a round that was not seen may be large.
+    sizes = _largest(value._deviations, reach)
+    pairs = zip(value._deviations.events, sizes, strict=True)
+    large = NEGLIGIBLE * _spread(value)
+    return min((found for found, size in pairs if size > large), default=inf)
+
+
+def effective_events(value):
+    """Return the effective number of events of a value, NaN where it is not known."""
+    reach = value._reach()
+    if reach is not None and not isnan(reach.up) and value._deviations.known:
+        return _events(value, reach)
+    found = value._deviations_of_rounds if value._is_of_halves else value._deviations
+    return found.effective_events if found is not None and found.known else nan
 
 
 def _hull(found, other):
@@ -233,7 +254,7 @@ def _paired_gamma(value, level, reach):
         reach.max_weight,
         reach.source,
         (reach.low, reach.high),
-        [*warned, *_few_events_warnings(deviations, low, high, reach)],
+        [*warned, *_few_events_warnings(value, low, high, reach)],
     )
 
 
@@ -310,7 +331,7 @@ def _of_resamples(value, found, level, method):
     studentized = method == "bootstrap"
     low, high = found.found.limits(value.value, level, studentized)
     if not low < high:
-        warned = _tail_warnings(value, value._deviations)
+        warned = _tail_warnings(value)
         return ConfidenceInterval(low, high, level, method, warnings=warned)
     dropped = found.found.n_dropped if studentized else 0
     warned = _asymptotic_warnings(method, found.effective_events, dropped)
@@ -367,6 +388,8 @@ def _of_nothing(value, level, **given):
 
 def _is_spread(value, deviations):
     """Whether the standard error is the spread of the round values."""
+    if isnan(deviations.third):
+        return True  # sums gave both
     n, error = deviations.n, value.standard_error
     variance = (deviations.up_square + deviations.down_square) / (n * (n - 1))
     size = max(abs(value.value), deviations.largest, -deviations.least)
@@ -401,12 +424,10 @@ def _inside(limit, reach):
     return min(max(limit, reach.low), reach.high)
 
 
-def _few_events_warnings(deviations, low, high, reach):
-    events = deviations.effective_events
-    if (
-        events >= FEW_EVENTS or not deviations.known
-    ):  # bounds have a warning of their own
-        return []
+def _few_events_warnings(value, low, high, reach):
+    events = _events(value, reach)
+    if events >= FEW_EVENTS or not value._deviations.known:
+        return []  # bounds have a warning of their own
     whole = reach.high - reach.low
     text = (
         f"the interval rests on {events:.1f} effective events: it holds if the range "
@@ -422,12 +443,27 @@ def _few_events_warnings(deviations, low, high, reach):
     return [FewEventsWarning(text, events)]
 
 
-def _tail_warnings(value, deviations, seen=None, spread=0.0):
+def _skewness(value, spread):
+    """Return the skewness of the round values, or a bound of it that is no alarm."""
+    # NaN: they are all alike; None: it is not known.
+    if value._is_of_halves:
+        if not spread > 0:
+            return nan
+        if value._limits is not None:
+            return 0.0  # a model knows no rewards beyond them
+        seen = of_seen_rewards(value, few=0)
+        if seen is not None and max(seen.up, seen.down) <= HIGH_SKEWNESS * spread:
+            return max(seen.up, seen.down) / spread
+    return value._skewness
+
+
+def _tail_warnings(value, seen=None):
     """Warn where a few rounds, or none, make the spread behind Student's interval."""
     # Or would make it: those of `seen`, the `Reach` of the rewards of the whole log.
-    skewness, known = deviations.skewness, value._limits is not None
-    name = None
-    if isnan(skewness) or value.standard_error == 0:
+    known, name = value._limits is not None, None
+    spread = _spread(value)
+    skewness = _skewness(value, spread)
+    if skewness is not None and (isnan(skewness) or value.standard_error == 0):
         alike = "round values" if isnan(skewness) else "parts"
         text = (
             f"all {alike} are alike, so the interval has no width, and the error of "
@@ -441,11 +477,14 @@ def _tail_warnings(value, deviations, seen=None, spread=0.0):
             "allows for other rewards. Leave it out if rewards have no bounds."
         )
         return [TailWarning(text, skewness)]
-    if skewness > HIGH_SKEWNESS and not deviations.known:
-        text = (
-            "merged sums do not show whether a few rounds make most of the spread "
-            f"(the skewness may be up to {skewness:.2f}). The interval may miss the "
-            "true value more often than its level says. "
+    if skewness is None or (skewness > HIGH_SKEWNESS and value._knows_no_rounds):
+        text = "merged sums do not show whether a few rounds make most of the spread"
+        if skewness is None:
+            skewness = nan
+        else:
+            text += f" (the skewness may be up to {skewness:.2f})"
+        text += (
+            ". The interval may miss the true value more often than its level says. "
         )
         name = UNTOLD
     elif skewness > HIGH_SKEWNESS:

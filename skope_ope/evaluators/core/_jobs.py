@@ -3,23 +3,113 @@
 """Passes over the rounds, from jobs to results and once more."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import run
+from skope_ope.evaluators.core._estimate import sums_of_rounds
+from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._kept_rounds import KeptRounds
+from skope_ope.evaluators.core._largest_deviation import (
+    LargestDeviation,
+    WeightedRewards,
+)
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.logs._known_range import known_range
 
 
 def evaluate_jobs(jobs, positive, n_jobs=1, keep=False):
     """Return the results of several jobs, from one pass over the rounds."""
     observed, kept = observers_of(jobs, positive), KeptRounds(jobs, positive, keep)
     observers = [*observed.values(), *kept.bounds_in_pass]
-    all_jobs = [*jobs, *kept.in_pass]
+    weighted = _weighted_jobs(jobs, positive)
+    all_jobs = [*jobs, *weighted, *kept.in_pass]
     run(positive.all_logs, all_jobs, positive, observers, n_jobs=n_jobs)
-    for job in jobs:
+    for job in [*jobs, *weighted]:
         job.kept = kept
     with beyond_floats():
         return [job.evaluator._policy_value(job, positive, observed) for job in jobs]
+
+
+def _weighted_jobs(jobs, positive):
+    """Return jobs that sum weighted rewards, of which intervals of others need sums."""
+    # Those with a model, where events are few, and all where rounds have clusters.
+    found, extremes = {}, {}
+    clustered = positive.all_logs.group is not None
+    for job in jobs:
+        evaluator = job.evaluator
+        key = id(job.target), evaluator._weight_kind, evaluator._strata_key
+        of_model = *key, id(job.source)
+        job.takes_extremes = of_model not in extremes
+        job.extremes = extremes.setdefault(of_model, Extremes())
+        if evaluator._uses_weights and (evaluator._uses_model or clustered):
+            if key not in found:
+                found[key] = evaluator._job_like(job, WeightedRewards(evaluator))
+            job.weighted = found[key]
+    return list(found.values())
+
+
+def largest_deviation(job, positive, lost, shift):
+    """Return what finds how far a round may lie from the estimate of a job."""
+    logs, weighted = positive.all_logs, job.weighted
+    return LargestDeviation(
+        job.evaluator,
+        known_range(logs),
+        job.extremes,
+        shift,
+        logs._reward_extremes,
+        lost,
+        None if weighted is None else WeightedRounds(weighted, logs),
+        BoundOfJob(job),
+    )
+
+
+class BoundOfJob:
+    """What the rounds of a job know of weights that were not logged, where asked."""
+
+    def __init__(self, job):
+        self.job = job
+
+    def largest(self, spare):
+        """Return the largest weight, 0 where it is not known."""
+        return self.job.kept.bound(self.job).known(spare)
+
+    @property
+    def source(self):
+        """Where it comes from."""
+        return self.job.kept.bound(self.job).source
+
+
+class WeightedRounds:
+    """Weighted rewards and weights of the rounds of a job, or of some of them."""
+
+    def __init__(self, job, logs, places=None):
+        self.job, self.logs, self.places = job, logs, places
+
+    @cached_property
+    def sums(self):
+        """Their sums."""
+        if self.places is None:
+            return self.job.sums
+        rows, offset = self.rows, self.job.offset
+        return sums_of_rounds(rows.design, rows.terms, offset, rows.upper, moves=1)
+
+    @cached_property
+    def rows(self):
+        """The rounds themselves."""
+        rows = Rows(
+            self.job.design, JobTerms(self.job, self.job.offset), logs=self.logs
+        )
+        return rows if self.places is None else rows.take(self.places)
+
+    def value(self, like, estimate, find):
+        """Return the value of these rounds that has an estimate."""
+        return like._derived(estimate, self.rows, estimator="SNIPS", reach=find)
+
+    def take(self, places):
+        """Return those of some rounds."""
+        return WeightedRounds(self.job, self.logs, places)
 
 
 def observers_of(jobs, positive):
@@ -32,7 +122,7 @@ def observers_of(jobs, positive):
 
 def rerun(job, positive, offset, sums=None):
     """Return a job like another after a pass of its own."""
-    again = replace(job, design=None, sums=sums)
+    again = replace(job, design=None, sums=sums, takes_extremes=False)
     observed = observers_of([again], positive)
     run(positive.all_logs, [again], positive, observed.values(), offset)
     return again

@@ -168,8 +168,7 @@ def weights_of_job(job):
 
 def largest_weight(job, w):
     """Return the largest weight that a policy may have, and where it comes from."""
-    largest, source = job.kept.bound(job).largest(w, job.design)
-    return float(largest.max()), source
+    return job.kept.bound(job).largest(w)
 
 
 def weight_of(job):

@@ -40,13 +40,14 @@ class Overlap:
 
     def __init__(self, design, n):
         self.n = n
-        self.sums = self.bounded = Sums(design)  # one, up to the first large weight
+        # one, up to the first large weight
+        self.sums = self.bounded = Sums(design, halves=False)
         self.max_w = self.min_w = self.missing = 0.0
 
-    def add(self, block, w, missing=0.0):
+    def add(self, block, w, missing=0.0, extremes=None):
         """Add the weights of the rounds of a block of the design."""
-        largest = plain = float(w.max())
-        self.min_w = min(self.min_w, float(w.min()))
+        low, plain = extremes or (float(w.min()), float(w.max()))
+        largest, self.min_w = plain, min(self.min_w, low)
         if block.omega is not None:
             largest = float((block.omega * w).max())
         small = bounded(w, self.n, plain)
@@ -170,7 +171,9 @@ class Support:
         if target.w is None:
             overlap.missing += target.missing
         else:
-            overlap.add(target.block.of(self.positive.design), target.w, target.missing)
+            block, w = target.block, target.w
+            about = target.missing, block.extremes(w)
+            overlap.add(block.of(self.positive.design), w, *about)
 
 
 def weight_entries(overlap, balance=None):

@@ -51,7 +51,12 @@ class PairedDifferences:
             first, second = (one._without(left_out) for one in self._operands)
             return first - second
         out = copy(self)
-        for name in ("round_values", "_deviations", "_usual_reach"):
+        for name in (
+            "round_values",
+            "_deviations",
+            "_deviations_of_rounds",
+            "_usual_reach",
+        ):
             out.__dict__.pop(name, None)
         if self._find_reach is not None:
             out._find_reach = self._find_reach.take(np.arange(self.n_rounds))

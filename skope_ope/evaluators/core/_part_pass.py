@@ -12,17 +12,16 @@ from numbers import Real
 
 from skope_ope.evaluators.core._blocks import BLOCK, blocks
 from skope_ope.evaluators.core._engine import FAR, run
+from skope_ope.evaluators.core._extremes import Extremes
+from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._part_weights import KINDS
-from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._stack import Stack, StackedJob
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._weight_limits import by_action_alone
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
-MANY = 2_000_000  # rounds, of which powers of the terms cost more than they tell
-LONG = 20_000_000  # rounds: Student's interval holds, whatever a round may bring
 WEIGHT = -1  # rewards move by the weight of their round
 REWARD = ("reward",)  # owner of the logged rewards
 
@@ -39,7 +38,7 @@ class PartPass:
         self.combines = {}  # of slates: functions of the means, by owner
         self._targets, self._given, self._views = {}, [], {}
         self._passes, self._weights, self._terms = {}, {}, []
-        self._models, self._model_of = {}, {}
+        self._weighted = set()
 
     @cached_property
     def loggers(self):
@@ -63,13 +62,6 @@ class PartPass:
     def by_action(self):
         """Propensities of the actions, where they belong to these alone."""
         return by_action_alone(self.logs)
-
-    @property
-    def is_long(self):
-        """Whether the log is so long that no round can be large beside the error."""
-        # But for weights of a thousand standard deviations: then intervals say that
-        # they do not know, and are the wider for it.
-        return self.n_total is not None and self.n_total >= LONG
 
     @property
     def tells_limits(self):
@@ -119,19 +111,23 @@ class PartPass:
             self._given.append((model, source))
         return source
 
-    def add(self, owner, formula, stack, target, source=None, logs=None):
+    def add(self, owner, formula, stack, target, source=None):
         """Add the job of an evaluator on a policy."""
         job = StackedJob(formula, target, source, owner=owner, stack=stack)
-        known = self.logs.reward_range is not None or self.bounded
-        unbounded = not (known and getattr(formula, "_uses_weights", True))
-        # of fewer they tell that the events behind a value are many
-        few = self.n_total is None or self.n_total < MANY
-        job.wants_powers = few or (unbounded and not self.is_long)
-        if source is not None:
-            key = id(source), id(target)
-            if key not in self._models:
-                self._models[key] = job.of_model = RoundEnds()
-        self._model_of[owner] = self._models.get((id(source), id(target)))
+        job.extremes, job.takes_extremes = Extremes(), True
+        self.ends[owner] = job.extremes
+        self.add_job(job)
+        weighted = "weighted", formula._weight_kind, owner[-1]
+        wanted = formula._uses_weights and (
+            source is not None or stack.design.clustered
+        )
+        if wanted and weighted not in self._weighted:
+            self._weighted.add(weighted)
+            rewards = WeightedRewards(formula)
+            self.add_job(StackedJob(rewards, target, None, owner=weighted, stack=stack))
+
+    def add_job(self, job, logs=None):
+        """Add a job, over the rounds as it sees them."""
         self.pass_over(self.logs if logs is None else logs).jobs.append(job)
 
     def pass_over(self, logs):
@@ -165,7 +161,7 @@ class PartPass:
                 rows=LONG_BLOCK,
             )
             for job in one.jobs:
-                self.ends[job.owner] = job.ends.beside(model=self._model_of[job.owner])
+                job.finish(self)
         for observer in self._weights.values():
             observer.finish()
         self._sum_terms()

@@ -10,7 +10,6 @@ import numpy as np
 
 from skope_ope.evaluators.core._loggers import SURE, label_list
 from skope_ope.evaluators.core._mean_weight import bounded
-from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._tally import Tally, both_ranges
 from skope_ope.evaluators.core._weight_limits import LimitsInPass, WeightLimits
 
@@ -57,11 +56,10 @@ class PartWeights:
         if key not in self.names:
             return
         owner = "weights", self.kind, self.names[key]
-        tallies, ends = self.whole.tallies, self.whole.ends
+        tallies = self.whole.tallies
         if owner not in tallies:
             known = target.table is not None or target.mass_on is not None
             tallies[owner] = Tally(self.labels, self.actions, known)
-            ends[owner] = RoundEnds()
             if self.tells_limits:
                 about = self.part.all_logs, self.whole.by_action
                 self.limits[owner] = LimitsInPass(*about)
@@ -72,7 +70,6 @@ class PartWeights:
             small = bounded(w, self.n_total, target.block.extremes(w)[1])
             self.stack.put(owner, target.block, (w, small))
             self._add_extremes(tally, target.block, w)
-            self._add_ends(ends[owner], target.block, w)
         self._add_missing(tally, target)
 
     def finish(self):
@@ -82,7 +79,7 @@ class PartWeights:
             owner = "weights", self.kind, policy
             seen = self.limits.get(owner)
             known = WeightLimits(None, n) if seen is None else seen.limits()
-            self.whole.ends[owner].limits = known
+            self.whole.ends[owner] = known
 
     def weights(self, target):
         """Return the importance weights."""
@@ -97,23 +94,6 @@ class PartWeights:
             reward = reward[(w if block.omega is None else w * block.omega) != 0]
         if len(reward):
             tally.reward_range = both_ranges(tally.reward_range, block.extremes(reward))
-
-    def _add_ends(self, ends, block, w):
-        """Add what intervals need to know of the weights."""
-        given = [w, block.reward, block.omega, block.p]
-        yes_no = self.whole.yes_no and not self.whole.is_long
-        about = {"loggers": self._loggers_of(block), "yes_no": yes_no}
-        if block.entering is None:
-            about["extremes"] = block.extremes
-            about["rewarded"] = block.rewarded if yes_no else None
-        else:
-            given = [x if x is None else x[block.entering] for x in given]
-        if len(given[0]):
-            ends.add_weights(*given, **about)
-
-    def _loggers_of(self, block):
-        """Return labels and codes of the loggers, where they are told apart."""
-        return None
 
     def _add_largest(self, tally, block, w):
         largest = block.extremes(w)[1]
@@ -200,12 +180,6 @@ class PartLoggerWeights(PartWeights):
         if self.part.all_logs.logger_proba is not None:  # it tells what others do
             return self.part.unseen
         return np.unique(np.concatenate(self.loggers.never_taken))
-
-    def _loggers_of(self, block):
-        index = block.loggers.index
-        if block.entering is not None:
-            index = index[block.entering]
-        return self.loggers.labels, index
 
     def _add_largest(self, tally, block, w):
         largest = np.zeros(len(self.loggers))

@@ -21,6 +21,7 @@ from skope_ope.evaluators.core._grounds import (
     propensities_of,
     width_where_weights_tell,
 )
+from skope_ope.evaluators.core._halves import deviations_of_sums
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
 from skope_ope.evaluators.core._lift import RelativeGains
@@ -37,7 +38,11 @@ from skope_ope.evaluators.core._warnings import (
     outside_warnings,
 )
 from skope_ope.exceptions import OPEWarning
-from skope_ope.intervals._gamma import deviations_of, deviations_of_blocks
+from skope_ope.intervals._gamma import (
+    Deviations,
+    deviations_of,
+    deviations_of_blocks,
+)
 from skope_ope.logs._html import card, doubts, interval_picture, main_number, pairs
 from skope_ope.logs._shown_numbers import called, counts, decimals, fixed, span
 
@@ -183,6 +188,47 @@ class PolicyValue(
     @cached_property
     def _deviations(self):
         """Sums of the deviations of the round values, or of their sums by group."""
+        stated = getattr(self._find_reach, "deviations", None)
+        if stated is not None:
+            return Deviations(*stated)
+        found = self._deviations_of_sums
+        return self._deviations_of_rounds if found is None else found
+
+    @property
+    def _parts(self):
+        """The value itself, or the two of which it is the difference."""
+        return (self,) if self._pair is None else self._pair
+
+    @property
+    def _is_of_halves(self):
+        """Whether sums in two halves say how the round values spread."""
+        return self._find_reach is not None and self._find_reach.of_halves
+
+    @property
+    def _deviations_of_sums(self):
+        """The same from sums in two halves of a known range, otherwise None."""
+        if self._limits is None or not self._is_of_halves:
+            return None
+        estimates = [one._estimate for one in self._parts]
+        if any(one.sums is None or one.sums.upper is None for one in estimates):
+            return None
+        smooth = [one._find_reach.evaluator._smooth for one in self._parts]
+        with beyond_floats():
+            return deviations_of_sums(self, estimates, smooth)
+
+    @property
+    def _skewness(self):
+        """Skewness of the round values on one side; None where it is not known."""
+        return self._deviations_of_rounds.skewness
+
+    @property
+    def _knows_no_rounds(self):
+        """Whether there are bounds of its deviations alone."""
+        return not self._deviations.known
+
+    @cached_property
+    def _deviations_of_rounds(self):
+        """The same from the rounds."""
         n, design = self.n_rounds, self._rows.design
         with beyond_floats():
             if design.clustered:
@@ -301,9 +347,11 @@ class PolicyValue(
         """Return what intervals need of the rounds, found before they stay behind."""
         if not np.isfinite(self.value):
             return StatedReach(self._limits, None)
-        few = self._deviations.effective_events < FEW_EVENTS
+        found = self._deviations
+        few = found.effective_events < FEW_EVENTS
         other = without_model(self) if few and self._limits is not None else None
-        return StatedReach(self._limits, self._reach(), other)
+        about = other, list(found), self._is_of_halves
+        return StatedReach(self._limits, self._reach(), *about)
 
     def __copy__(self):
         # not by the state of a pickle, which leaves the rounds behind

@@ -9,6 +9,7 @@ import numpy as np
 from skope_ope._parallel import run_tasks
 from skope_ope.evaluators.core._blocks import Chunks
 from skope_ope.evaluators.core._drowned import beyond_floats
+from skope_ope.evaluators.core._halves import middle_of_range
 from skope_ope.evaluators.core._rounds import Block, TargetBlock, model_values
 from skope_ope.logs._row_container import own
 
@@ -23,6 +24,7 @@ class Blocks:
         self.logs, self.size = logs, size
         self.positive, self.shift = positive, shift
         self._offsets = np.arange(0, size * logs.n_actions, logs.n_actions)
+        self._middle = middle_of_range(logs.reward_range)
 
     def starts(self, low, high):
         """Return where the blocks of the rounds low..high-1 begin."""
@@ -31,7 +33,8 @@ class Blocks:
     def at(self, low):
         """Return the block that begins at a round."""
         high = min(low + self.size, len(self.logs))
-        return Block(self.logs, low, high, self.positive, self.shift, self._offsets)
+        about = self.positive, self.shift, self._offsets, self._middle
+        return Block(self.logs, low, high, *about)
 
 
 class Predictors:

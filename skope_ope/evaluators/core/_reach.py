@@ -16,11 +16,7 @@ import numpy as np
 
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._blocks import blocks
-from skope_ope.evaluators.core._estimate import estimate_of_rounds
-from skope_ope.evaluators.core._functions import ratio
-from skope_ope.evaluators.core._kept_rounds import weights_of_job
-from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
+from skope_ope.evaluators.core._weight_bound import LOGGED
 from skope_ope.logs._known_range import known_range
 
 # What larger weights than the bound may bring is below this share of a standard error:
@@ -102,6 +98,11 @@ class DifferenceReach:
         self.a, self.b = a, b
 
     @property
+    def of_halves(self):
+        """Whether sums in two halves say how both spread."""
+        return self.a._is_of_halves and self.b._is_of_halves
+
+    @property
     def limits(self):
         """Range of the difference, or None."""
         low, high = self.a._limits, self.b._limits
@@ -143,8 +144,10 @@ class DifferenceReach:
 class StatedReach:
     """The reach that was found before the rounds were left behind."""
 
-    def __init__(self, limits, reach, other=None):
+    def __init__(self, limits, reach, other=None, deviations=None, of_halves=False):
         self.limits, self.reach, self.other = limits, reach, other
+        self.deviations = deviations  # numbers of `Deviations`, where they were found
+        self.of_halves = of_halves
 
     def without_model(self, value):
         """Return the value of the same rounds without a reward model, or None."""
@@ -167,19 +170,19 @@ class StatedReach:
 class CornerReach:
     """The reach of an estimate from terms that a round might have had."""
 
+    of_halves = False
+
     def __init__(
         self,
         limits,
         corners,
         rows=None,
         reward=None,
-        weights=None,
         lost=0.0,
         alike=False,
     ):
         self.limits, self.corners, self.rows = limits, corners, rows
-        self.reward, self.weights, self.lost = reward, weights, lost
-        self.alike = alike
+        self.reward, self.lost, self.alike = reward, lost, alike
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `PolicyValue`, or None where no range is known."""
@@ -233,23 +236,11 @@ class CornerReach:
             return 0.0, 0.0
         sums = [np.bincount(design.cluster, self._changes(value, one)) for one in own]
         up, down = np.maximum.reduce(sums), -np.minimum.reduce(sums)
-        return _typical(up), _typical(down)
+        return typical(up), typical(down)
 
     def without_model(self, value):
-        """Return the value of the same rounds by weights and rewards alone, or None."""
-        if self.weights is None:
-            return None
-        w, reward = self.weights(), self.reward
-        if self.rows is not None:
-            w, reward = w[self.rows], reward[self.rows]
-        terms, design = (w * reward, w), value._rows.design
-        corners = partial(weighted_corners, terms, w, reward)
-        return value._derived(
-            estimate_of_rounds(design, terms, ratio),
-            Rows(design, np.stack(terms), value.row_id),
-            estimator="SNIPS",
-            reach=CornerReach(self.limits, corners, reward=reward, lost=self.lost),
-        )
+        """Return None: there is no other value of these rounds."""
+        return None
 
     def take(self, rows):
         """Return the reach of the rounds at some places (an array of ints)."""
@@ -259,7 +250,7 @@ class CornerReach:
         return out
 
 
-def _typical(size):
+def typical(size):
     """Return the mean size, each counted by its size, of those above zero."""
     size = np.maximum(size, 0.0)
     total = float(size.sum())
@@ -268,6 +259,8 @@ def _typical(size):
 
 class LinearReach:
     """The reach of round values that move with the reward of their round."""
+
+    of_halves = False
 
     def __init__(self, limits, slope, reward):
         self.limits, self.slope, self.reward = limits, slope, reward
@@ -328,41 +321,6 @@ def without_model(value):
     """Return the value of the same rounds without a reward model, or None."""
     find = value._find_reach
     return None if find is None else find.without_model(value)
-
-
-def reach_of_job(job, positive, lost=0.0):
-    """Return the `CornerReach` of a static evaluator on one policy."""
-    logs, plain = positive.all_logs, None
-    if job.source is not None:
-        plain = partial(weights_of_job, job)
-    given = {"reward": logs.reward, "weights": plain, "lost": lost}
-    return CornerReach(
-        known_range(logs), partial(_corners, job), alike=plain is None, **given
-    )
-
-
-def _corners(job, limits, max_weight=None, spare=0.0):
-    """Return the terms of rounds with the largest weight, or none."""
-    # A round of every stratum is as heavy as the heaviest that the stratum may have.
-    w, design = weights_of_job(job), job.design
-    largest, source = job.kept.bound(job).largest(w, design, spare)
-    if max_weight is not None:
-        largest, source = np.full(len(largest), stated_weight(max_weight, w)), "stated"
-
-    def terms(weights, end, rows, p=1.0):
-        if weights is largest:
-            several = len(largest) > 1
-            weights = largest[design.stratum[rows]] if several else largest[0]
-        rounds = job.kept.rounds(job, job.offset, rows, weights, end, p)
-        return job.evaluator._terms(rounds)
-
-    corners = [[partial(terms, some, end) for some in (largest, 0.0)] for end in limits]
-    if job.kept.rounds(job, job.offset, slice(1)).use_pi(job.evaluator):
-        lowest = job.kept.logs._lowest_propensity
-        for some, end in zip(corners, limits, strict=True):
-            some.append(partial(terms, largest, end, p=lowest))
-    own = [partial(terms, None, end) for end in limits]
-    return corners, own, float(largest.max()), source
 
 
 def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):

@@ -14,12 +14,10 @@ import numpy as np
 
 from skope_ope._dot import dot
 from skope_ope._pairs import WithPairs
-from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.core._yes_no_sums import YesNoSums
 from skope_ope.logs._labels import texts_of_labels
 
 FACTORIAL = (1, 1, 2, 6, 24)
-SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the reverse
 
 
 class RoundEnds(WithPairs):
@@ -27,40 +25,14 @@ class RoundEnds(WithPairs):
 
     def __init__(self):
         self.weights, self.yes_no = {}, YesNoSums()
-        self.omega, self.propensity = (inf, -inf), inf
-        self.terms, self.powers = None, None
-        self.fronts = [np.zeros((0, 2))] * 2
-        self.limits = None
+        self.omega, self.terms, self.powers = (inf, -inf), None, None
 
-    def add_weights(
-        self,
-        w,
-        reward,
-        omega=None,
-        p=None,
-        loggers=None,
-        yes_no=None,
-        rewarded=None,
-        extremes=None,
-    ):
+    def add_weights(self, w, reward, omega=None):
         """Add the weights of some rounds."""
-        extremes = _ends_of if extremes is None else extremes
-        if loggers is None:
-            self.weights[None] = max(self.weights.get(None, 0.0), extremes(w)[1])
-        else:
-            labels, codes = loggers
-            largest = np.full(len(labels), -inf)
-            np.maximum.at(largest, codes, w)
-            for label, found in zip(labels, largest.tolist(), strict=True):
-                if found > -inf:
-                    self.weights[label] = max(self.weights.get(label, 0.0), found)
-        low, high = 1.0, 1.0
-        if omega is not None:
-            low, high = extremes(omega)
-        self.omega = min(self.omega[0], low), max(self.omega[1], high)
-        if p is not None:
-            self.propensity = min(self.propensity, extremes(p)[0])
-        self.yes_no.add(w, reward, yes_no, rewarded, extremes)
+        self.weights[None] = max(self.weights.get(None, 0.0), float(w.max()))
+        low, high = (1.0, 1.0) if omega is None else (omega.min(), omega.max())
+        self.omega = min(self.omega[0], float(low)), max(self.omega[1], float(high))
+        self.yes_no.add(w, reward)
 
     def add_terms(self, terms, powers=False, more=()):
         """Add the terms of some rounds, k arrays of shape (n,)."""
@@ -72,13 +44,6 @@ class RoundEnds(WithPairs):
         if powers:
             found = powers_of(terms)
             self.powers = found if self.powers is None else self.powers + found
-
-    def add_model(self, v, q):
-        """Add model values of policy and logged action, ndarray of shape (n,) each."""
-        self.fronts = [
-            _front(side, front, v, q)
-            for side, front in zip(SIDES, self.fronts, strict=True)
-        ]
 
     def __add__(self, other):
         """Return the extremes of both parts."""
@@ -93,30 +58,12 @@ class RoundEnds(WithPairs):
             min(self.omega[0], other.omega[0]),
             max(self.omega[1], other.omega[1]),
         )
-        out.propensity = min(self.propensity, other.propensity)
         known = [one.terms for one in (self, other) if one.terms is not None]
         out.terms = _wider(*known) if len(known) == 2 else known[0] if known else None
         found = [one.powers for one in (self, other) if one.terms is not None]
         out.powers = None  # unless all whose terms were added have them
         if found and all(one is not None for one in found):
             out.powers = sum(found[1:], found[0])
-        found = [one.limits for one in (self, other) if one.limits is not None]
-        out.limits = found[0] + found[1] if len(found) == 2 else (found or [None])[0]
-        out.fronts = [
-            _front(side, one, *two.T)
-            for side, one, two in zip(SIDES, self.fronts, other.fronts, strict=True)
-        ]
-        return out
-
-    def beside(self, weights=None, model=None):
-        """Return the same terms with weights and model values that others have seen."""
-        out = copy(self)
-        if weights is not None:
-            out.weights, out.yes_no = weights.weights, weights.yes_no
-            out.omega, out.propensity = weights.omega, weights.propensity
-            out.limits = weights.limits
-        if model is not None:
-            out.fronts = model.fronts
         return out
 
     def moved(self, step, moves):
@@ -157,12 +104,10 @@ class RoundEnds(WithPairs):
             "ends_loggers": labels,
             "ends_weights": np.array(list(self.weights.values()), dtype=float),
             "ends_yes_no": self.yes_no.to_table(),
-            "ends_numbers": np.array([*self.omega, self.propensity]),
+            "ends_omega": np.array(self.omega),
             "ends_terms": np.zeros((0, 2)) if self.terms is None else self.terms,
             "ends_powers": np.zeros((0, 5)) if self.powers is None else self.powers,
-            "ends_best": self.fronts[0],
-            "ends_worst": self.fronts[1],
-        } | ({} if self.limits is None else self.limits.to_table())
+        }
 
     @classmethod
     def from_table(cls, table, labels):
@@ -172,15 +117,11 @@ class RoundEnds(WithPairs):
         largest = table["ends_weights"].tolist()
         out.weights = {labels(t): w for t, w in zip(texts, largest, strict=True)}
         out.yes_no = YesNoSums.from_table(table["ends_yes_no"])
-        low, high, out.propensity = table["ends_numbers"].tolist()
-        out.omega = low, high
+        out.omega = tuple(table["ends_omega"].tolist())
         terms = table["ends_terms"]
         powers = table["ends_powers"]
         out.terms = terms if len(terms) else None
         out.powers = powers if len(powers) else None
-        out.fronts = [table["ends_best"], table["ends_worst"]]
-        if "limits_source" in table:
-            out.limits = WeightLimits.from_table(table, labels)
         return out
 
 
@@ -239,61 +180,3 @@ def _wider(one, two):
     """Return the pairs (low, high) that hold both."""
     low, high = np.minimum(one[:, 0], two[:, 0]), np.maximum(one[:, 1], two[:, 1])
     return np.stack([low, high], axis=1)
-
-
-def _front(side, known, v, q):
-    """Return the points of the upper hull of (-side q, side v), with some more."""
-    # Those are the points at which v - c q is largest for some c >= 0 (side 1), or
-    # smallest (side -1).
-    x, y = -side * q, side * v
-    if len(known) and len(x):
-        beyond = _beyond(-side * known[:, 1], side * known[:, 0], x, y)
-        if not len(beyond):
-            return known
-        x, y = x[beyond], y[beyond]
-    x = np.append(x, -side * known[:, 1])
-    y = np.append(y, side * known[:, 0])
-    hull = _upper_hull(x, y)
-    return np.column_stack([side * y[hull], -side * x[hull]])
-
-
-def _beyond(hull_x, hull_y, x, y):
-    """Return which points may lie beyond the falling hull of others, by rising x."""
-    if x.max() <= hull_x[-1] and y.max() <= hull_y[0] and len(hull_x) > 1:
-        # most points lie below the line through the two ends of the hull
-        ends = hull_x[[0, -1]], hull_y[[0, -1]]
-        rows = np.flatnonzero(_above(*ends, x, y) > 0)
-    else:
-        rows = np.arange(len(x))
-    heights = np.interp(x[rows], hull_x, hull_y, right=-inf)
-    return rows[y[rows] > heights]
-
-
-def _above(line_x, line_y, x, y):
-    """Return a number that is larger the farther points lie above a falling line."""
-    low, high = line_x, line_y
-    return (x - low[0]) * (high[0] - high[1]) + (y - high[0]) * (low[1] - low[0])
-
-
-def _upper_hull(x, y):
-    """Return the numbers of the points on the falling part of their upper hull."""
-    if not len(x):
-        return []
-    highest, farthest = np.flatnonzero(y == y.max()), np.flatnonzero(x == x.max())
-    first = highest[np.argmax(x[highest])]
-    last = farthest[np.argmax(y[farthest])]
-    if first == last or x[first] >= x[last]:
-        return [first]
-    hull, open_parts = [first], [(first, last, np.arange(len(x)))]
-    while open_parts:  # from left to right
-        left, right, rows = open_parts.pop()
-        ends = x[[left, right]], y[[left, right]]
-        height = _above(*ends, x[rows], y[rows])
-        best = int(np.argmax(height)) if len(rows) else -1
-        if best < 0 or height[best] <= 0 or rows[best] in (left, right):
-            hull.append(right)
-            continue
-        between, rows = rows[best], rows[height > 0]
-        open_parts.append((between, right, rows[x[rows] > x[between]]))
-        open_parts.append((left, between, rows[x[rows] < x[between]]))
-    return hull

@@ -3,7 +3,7 @@
 """Per-round arrays of a block of rounds: the arguments of every formula."""
 
 from functools import cached_property
-from math import isfinite
+from math import inf, isfinite
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class Block:
 
     loggers = None
 
-    def __init__(self, logs, low, high, positive, shift, offsets):
+    def __init__(self, logs, low, high, positive, shift, offsets, middle):
         rows = slice(low, high)
         self.low, self.high, self.logs, self.rows = low, high, logs, rows
         self.positive, self.shift, self.n_rounds = positive, shift, len(logs)
@@ -26,13 +26,13 @@ class Block:
         self.omega = None if positive.omega is None else positive.omega[rows]
         self.available = None if logs.available is None else logs.available[rows]
         self._designs, self._extremes = {}, {}
-        self._offsets = offsets[: high - low]
+        self._offsets, self._middle = offsets[: high - low], middle
 
     def of(self, design):
         """Return the design of these rounds; one object for all jobs that share it."""
         key = id(design)
         if key not in self._designs:
-            self._designs[key] = design.block(self.low, self.high)
+            self._designs[key] = design.block(self.low, self.high, self.upper)
         return self._designs[key]
 
     def extremes(self, values):
@@ -51,9 +51,15 @@ class Block:
         return self.omega > 0
 
     @cached_property
-    def rewarded(self):
-        """Rows of the rounds whose reward is not zero."""
-        return np.flatnonzero(self.reward != 0)
+    def smallest_propensity(self):
+        """The smallest one of the rounds that enter."""
+        some = self.p if self.entering is None else self.p[self.entering]
+        return float(some.min(initial=inf))
+
+    @cached_property
+    def upper(self):
+        """Rows of the rounds in the upper half."""
+        return np.flatnonzero(self.reward > self._middle)
 
     @cached_property
     def _flat(self):
@@ -168,9 +174,9 @@ class Rounds:
         return self.r - self.q
 
     @cached_property
-    def corrected(self):
-        """Model value plus weighted residual, v + w (r - q)."""
-        return self.v + self.w * self.residual
+    def correction(self):
+        """Weighted residual of the model, w (r - q)."""
+        return self.w * self.residual
 
 
 class StoredRounds:
@@ -194,7 +200,7 @@ class StoredRounds:
 
     gain = Rounds.gain
     residual = Rounds.residual
-    corrected = Rounds.corrected
+    correction = Rounds.correction
 
 
 def as_floats(answer):

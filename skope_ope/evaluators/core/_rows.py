@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
+from skope_ope.evaluators.core._halves import middle_of_range
 
 
 class Rows:
@@ -15,9 +16,11 @@ class Rows:
 
     gone = False  # whether they were dropped after they had been summed
 
-    def __init__(self, design, terms, row_id=None, logs=None, left_out=None):
+    def __init__(
+        self, design, terms, row_id=None, logs=None, left_out=None, upper=None
+    ):
         self.design, self.logs, self._terms = design, logs, terms
-        self._row_id, self.left_out = row_id, left_out
+        self._row_id, self.left_out, self._upper = row_id, left_out, upper
 
     @property
     def row_id(self):
@@ -71,12 +74,20 @@ class Rows:
         out.logs = logs
         return out
 
+    @property
+    def upper(self):
+        """Which rounds are in the upper half, a mask; None: not known."""
+        if self._upper is None and self.logs is not None:
+            return self.logs.reward > middle_of_range(self.logs.reward_range)
+        return self._upper
+
     def take(self, rows):
         """Return the rounds at some places (an array of ints)."""
-        left_out = None if self.left_out is None else self.left_out[rows]
-        return Rows(
-            self.design.take(rows), self.terms.take(rows, axis=1), left_out=left_out
+        left_out, upper = (
+            mask if mask is None else mask[rows] for mask in (self.left_out, self.upper)
         )
+        terms = self.terms.take(rows, axis=1)
+        return Rows(self.design.take(rows), terms, left_out=left_out, upper=upper)
 
     def without(self, left_out):
         """Return the rounds without some of them (a mask), which then weigh nothing."""
@@ -85,9 +96,11 @@ class Rows:
 
     def estimate(self, like):
         """Return the estimate of these rounds that is formed like another."""
-        return estimate_of_rounds(
-            self.design, self.terms, like.combine, like.pooling, like.offset
-        )
+        about = like.combine, like.pooling, like.offset
+        if like.sums is not None:
+            upper = None if like.sums.upper is None else self.upper
+            about = *about, upper, like.sums.moves
+        return estimate_of_rounds(self.design, self.terms, *about)
 
     def labels(self, name):
         """Return a field or a column of the logs."""
@@ -110,6 +123,7 @@ class Rows:
             "_row_id": self.row_id,
             "logs": None,
             "left_out": self.left_out,
+            "_upper": self.upper,
         }
 
 

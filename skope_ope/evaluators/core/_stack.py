@@ -8,11 +8,8 @@ exact as if the rounds were there.
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._functions import along_of
-from skope_ope.evaluators.core._round_ends import RoundEnds, powers_of
 from skope_ope.evaluators.core._sums import Sums
 
 
@@ -97,12 +94,6 @@ class StackedJob(Job):
 
     owner: object = None  # whose the terms are
     stack: object = None  # where they go
-    # Extremes of what the model says; None: another job sees them
-    of_model: object = None
-    found: object = None  # smallest and largest of every term
-    # Whether powers of the terms are summed, which bound the tail of the round values
-    wants_powers: bool = False
-    powers: object = 0.0  # sums of powers of the terms
 
     def begin(self, block, design):
         """Nothing is to be made: the stack has a design."""
@@ -113,40 +104,7 @@ class StackedJob(Job):
         terms = self.evaluator._terms(rounds)
         about = self.evaluator._moves, along_of(self.evaluator)
         self.stack.put(self.owner, block, terms, *about)
-        enter = block.entering
-        if enter is None:
-            found = [block.extremes(term) for term in terms]
-        elif enter.any():
-            found = [(term[enter].min(), term[enter].max()) for term in terms]
-        else:
-            return
-        self.found = (
-            found if self.found is None else list(map(wider, self.found, found))
-        )
-        if self.wants_powers:
-            some = terms if enter is None else [term[enter] for term in terms]
-            self.powers = self.powers + powers_of(some)
-        if self.of_model is not None and rounds.v is not None:
-            self._add_model(rounds, enter)
+        self._take_extremes(block, rounds)
 
-    def _add_model(self, rounds, enter):
-        """Add what the model says, plain rewards."""
-        pair = [
-            one + rounds.offset if rounds.offset else one
-            for one in (rounds.v, rounds.q)
-        ]
-        self.of_model.add_model(*(one if enter is None else one[enter] for one in pair))
-
-    @property
-    def ends(self):
-        """The `RoundEnds` of the terms."""
-        out = RoundEnds()
-        if self.found is not None:
-            out.terms = np.array(self.found, dtype=float)
-            out.powers = self.powers if self.wants_powers else None
-        return out
-
-
-def wider(one, other):
-    """Return the range of two ranges."""
-    return min(one[0], other[0]), max(one[1], other[1])
+    def finish(self, whole):
+        """Nothing is left to be done when all rounds were seen."""

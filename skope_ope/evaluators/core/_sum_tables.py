@@ -30,6 +30,9 @@ def table_of(sums):
         "count": frame.count,
         "heaviest": np.array(frame.heaviest),
     }
+    if sums.upper is not None:
+        about = sums.origin, sums.offset, sums.slants
+        table["upper_first"], table["upper_second"], _ = sums.upper.about(*about)
     if sums.slants:
         table["slants"] = np.array([(top, *of) for top, of in sums.slants.items()])
     if frame.strata != [None]:
@@ -47,7 +50,7 @@ def table_of(sums):
 
 
 def parts_of_table(table):
-    """Return what `Sums._of` takes, from the arrays that `table_of` gave."""
+    """Return what `Sums._of` takes, for all rounds and for the upper half, or None."""
     cells = {}
     if "totals" in table:
         cells = {
@@ -68,13 +71,13 @@ def parts_of_table(table):
         for top, end, slant in np.asarray(table.get("slants", ())).tolist()
     }
     moves = [None if by == STAYS else by for by in table["moves"].tolist()]
-    return (
-        Frame(table["count"], strata, **cells, heaviest=heaviest),
-        float(table["offset"]),
-        tuple(moves) or None,
-        table["origin"].tolist(),
-        table["first"],
-        table["second"],
-        table.get("totals"),
-        slants,
+    frame = Frame(table["count"], strata, **cells, heaviest=heaviest)
+    offset, origin = float(table["offset"]), table["origin"].tolist()
+    about = frame, offset, tuple(moves) or None, origin
+    whole, half = (
+        (*about, table[f"{half}first"], table[f"{half}second"], totals, slants)
+        if f"{half}first" in table
+        else None
+        for half, totals in (("", table.get("totals")), ("upper_", None))
     )
+    return whole, half

@@ -36,7 +36,8 @@ LOGGER = "(logger)"  # stands for the policy that made the logs: their mean rewa
 class Summary:
     """Sums of one evaluator on one policy over parts of a log."""
 
-    plain = plain_owner = None
+    weighted = None  # `SummedWeights`, where they were summed
+    limits = None  # what is known of weights that were not logged
 
     def __init__(
         self, evaluator, sums, counts, weights=None, tally=None, ends=None, facts=None

@@ -6,36 +6,22 @@ from math import inf, isfinite, sqrt
 
 import numpy as np
 
-from skope_ope._dot import dot
-from skope_ope.evaluators.core._reach import SPARE, Reach
+from skope_ope.evaluators.core._largest_deviation import influence
+from skope_ope.evaluators.core._reach import Reach, typical
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
-
-SMALLEST = "smallest propensity"
-MANY = 65  # weights that are tried where the largest may not be the worst
 
 
 class SummedReach:
     """The reach of an estimate from sums, as `CornerReach` is that from rounds."""
 
+    of_halves = False
+
     def __init__(
-        self,
-        evaluator,
-        limits,
-        ends,
-        n_rounds,
-        shift=0.0,
-        seen=None,
-        lost=0.0,
-        group_weights=None,
-        plain=None,
-        weighted=True,
-        plain_owner=None,
+        self, evaluator, limits, ends, n_rounds, seen=None, group_weights=None
     ):
         self.evaluator, self.limits, self.ends = evaluator, limits, ends
-        self.n_rounds, self.shift, self.seen = n_rounds, shift, seen
-        self.lost, self.group_weights, self.plain = lost, group_weights, plain
-        self.weighted, self.plain_owner = weighted, plain_owner
+        self.n_rounds, self.seen, self.group_weights = n_rounds, seen, group_weights
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `SummedValue`, or None where no range is known."""
@@ -53,85 +39,36 @@ class SummedReach:
         return self._within(self.seen, value, error=inf)  # of seen weights, too
 
     def without_model(self, value):
-        """Return the value of the same rounds without a reward model, or None."""
-        return None if self.plain is None else self.plain()
+        """Return None: no evaluator has another value without a model."""
+        return None
 
     def _within(self, limits, value, max_weight=None, error=None):
         low, high = limits
-        error = value.standard_error if error is None else error
-        spare = SPARE * error / (high - low) if error > 0 and high > low else 0.0
-        strata = value._estimate.frame.strata
-        largest, source = self._largest(strata, max_weight, spare)
-        worst, best = (self._extremes(value, largest, end) for end in limits)
-        of_group = self._of_group(value, high - low)
-        bound = (float(largest.max()), source) if self.weighted else (None, None)
-        return Reach(low, high, best, worst, *bound, of_group, self.lost)
-
-    def _largest(self, strata, max_weight, spare):
-        """Return the largest weight of every stratum, and where it comes from."""
-        largest, limits = self.ends.largest_weights(strata), self.ends.limits
-        known = 0.0
-        if limits is not None and len(strata) == 1:
-            known = limits.largest(spare)
-        if not self.weighted:
-            return largest, None
+        largest, source = (
+            self.ends.largest_weights(value._estimate.frame.strata),
+            LOGGED,
+        )
         if max_weight is not None:
-            return np.full(len(largest), stated_weight(max_weight, largest)), "stated"
-        if known > 0:
-            return np.maximum(largest, known), limits.source
-        if not largest.max() > 0:
-            return np.full(len(largest), 1 / self.ends.propensity), SMALLEST
-        return largest, LOGGED
+            largest = np.full(len(largest), stated_weight(max_weight, largest))
+            source = "stated"
+        worst, best = (self._extremes(value, largest, end) for end in limits)
+        bound = float(largest.max()), source, self._of_group(value, high - low)
+        return Reach(low, high, best, worst, *bound)
 
     def _extremes(self, value, largest, end):
         """Return the lowest and the highest deviation with some reward."""
-        estimate, lows, highs = value._estimate, [], []
-        evaluator, offset = self.evaluator, 0.0
-        if evaluator._moves is not None:
-            offset = estimate.offset
-        v = q = None
-        m, fronts = 1, self.ends.fronts
-        if evaluator._uses_model:
-            points = np.concatenate(fronts) - offset
-            (v, q), m = points.T, len(points)
+        estimate, found = value._estimate, []
+        offset = 0.0 if self.evaluator._moves is None else estimate.offset
         for stratum in range(estimate.frame.n_strata):
-            for weight in self._weights_up_to(largest[stratum]):
-                w, r = np.full(m, weight), np.full(m, end - offset)
-                about = {"n_rounds": self.n_rounds, "shift": self.shift}
-                for p in (1.0, self.ends.propensity):
-                    rounds = StoredRounds(w=w, b=w, r=r, q=q, v=v, p=p, **about)
-                    change = self._changes(estimate, evaluator._terms(rounds), stratum)
-                    lows.append(change.min())
-                    highs.append(change.max())
-                    if "pi" not in vars(rounds):
-                        break
-        return float(np.min(lows)), float(np.max(highs))  # NaN stays
-
-    def _weights_up_to(self, largest):
-        """Return the weights of which one takes a round furthest from the estimate."""
-        limits = self.ends.limits
-        known = limits is None or limits.source is None or limits.n_binned == limits.n
-        if known or self.is_monotone:
-            return largest, 0.0
-        return np.linspace(0, largest, MANY)  # a bound of the largest is no bound then
-
-    @property
-    def is_monotone(self):
-        """Whether a reward moves a round the more, the larger its weight is."""
-        top = max(self.ends.weights.values(), default=0.0)
-        w = np.linspace(0, top, MANY)
-        zeros = np.zeros(MANY)
-        about = {"n_rounds": self.n_rounds, "shift": self.shift, "q": zeros, "v": zeros}
-        low, high = (
-            self.evaluator._terms(StoredRounds(w=w, b=w, r=zeros + r, **about))
-            for r in (0.0, 1.0)
-        )
-        moves = np.array([more - less for less, more in zip(low, high, strict=True)])
-        return bool((np.diff(np.abs(moves)) >= 0).all())
+            w = np.array([0.0, largest[stratum]])
+            rounds = StoredRounds(w=w, r=np.full(2, end - offset))
+            terms = self.evaluator._terms(rounds)
+            found.append(self._changes(estimate, terms, stratum))
+        return float(np.min(found)), float(np.max(found))  # NaN stays
 
     def _changes(self, estimate, terms, stratum):
         """Return the deviations of rounds with some terms, with all sample weights."""
-        psi = _influence(estimate, terms, stratum)
+        psi = influence(estimate, terms, stratum)
         n, ends = self.n_rounds, self.ends.omega
         scale = sqrt(n * max(n - 1, 1))
         return np.concatenate([scale * omega * psi for omega in dict.fromkeys(ends)])
@@ -146,7 +83,7 @@ class SummedReach:
         change = estimate.cluster_sums
         moved = slope * width * self.group_weights
         scale = sqrt(n * max(n - 1, 1))
-        return _typical(scale * (change + moved)), _typical(scale * (moved - change))
+        return typical(scale * (change + moved)), typical(scale * (moved - change))
 
     def is_exact(self, estimate):
         """Whether `observed` gives the extremes themselves: those of a single term."""
@@ -187,8 +124,6 @@ class SummedReach:
         # They do so of terms that are linear in w and w r, with 0/1 rewards.
         if estimate.frame.n_strata > 1 or self.ends.omega != (1.0, 1.0):
             return None
-        if self.evaluator._uses_model or self.evaluator._uses_range:
-            return None
         line = self._line(estimate)
         return None if line is None else self.ends.yes_no.deviations(line)
 
@@ -200,12 +135,9 @@ class SummedReach:
             np.array([0.0, 1.0, 1.0, 2.0, 2.0, top, top]),
             np.array([0, 0, 1, 0, 1, 0, 1]),
         )
-        about = {"n_rounds": self.n_rounds, "shift": self.shift, "q": None, "v": None}
-        rounds = StoredRounds(w=w, b=w, r=r - offset, **about)
+        rounds = StoredRounds(w=w, r=r - offset)
         with np.errstate(all="ignore"):
-            found = _influence(estimate, self.evaluator._terms(rounds), 0)
-        if "pi" in vars(rounds):
-            return None
+            found = influence(estimate, self.evaluator._terms(rounds), 0)
         n = self.n_rounds
         found = found * sqrt(n * max(n - 1, 1))
         a = found[0]
@@ -217,21 +149,5 @@ class SummedReach:
         return float(a), float(b), float(d)
 
 
-def _influence(estimate, terms, stratum):
-    """Return psi of rounds of a stratum with some terms, and sample weight one."""
-    *slopes, last = (_of_stratum(b, stratum) for b in estimate.plain_slopes)
-    psi = np.full(np.shape(terms[0]), last, dtype=float)
-    for b, term, near in zip(slopes, terms, estimate.origin, strict=False):
-        psi += b * (term - near)
-    return psi
-
-
 def _of_stratum(slope, stratum):
     return float(slope) if np.ndim(slope) == 0 else float(slope[stratum])
-
-
-def _typical(size):
-    """Return the mean size, each counted by its size, of those above zero."""
-    size = np.maximum(size, 0.0)
-    total = float(size.sum())
-    return dot(size, size) / total if total else 0.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._estimate import Estimate, GivenEstimate, difference
+from skope_ope.evaluators.core._estimate import Estimate, difference
 from skope_ope.evaluators.core._grounds import (
     propensities_of,
     width_where_weights_tell,
@@ -73,35 +73,30 @@ class JointTerms(WithPairs):
         return joint_difference(self.sums[design], *estimates, *numbers)
 
 
+class SummedWeights:
+    """Sums of weighted rewards and weights over the rounds of a value."""
+
+    def __init__(self, sums, owner):
+        self.sums, self._owner = sums, owner
+
+    def value(self, like, estimate, find):
+        """Return the value of the same rounds that has an estimate."""
+        about = {"joint": like._joint, "owner": self._owner}
+        n = like.n_rounds
+        return SummedValue(estimate, n, estimator="SNIPS", reach=find, **about)
+
+
 class SummedDifferenceReach(DifferenceReach):
     """The reach of a difference of two values from merged sums."""
 
     def without_model(self, value):
         """Return the difference of the values without reward models, or None."""
-        # It is exact where the summary holds the sums of both, those of SNIPS.
-        # Otherwise its error is at most the sum of both errors, and is taken for that.
         pair = self.a, self.b
-        found = [_without_model(one) for one in pair]
+        found = [without_model(one) for one in pair]
         if found == [None, None]:
             return None
         one, other = (f or v for f, v in zip(found, pair, strict=True))
-        if one._joint is not None and one._joint is other._joint:
-            return one - other
-        estimates = one._estimate, other._estimate
-        freedom = min(each.degrees_of_freedom for each in estimates)
-        error = sum(each.standard_error for each in estimates)
-        gap = one.value - other.value
-        estimate = GivenEstimate(gap, error, freedom, None, estimates[0].frame)
-        return one._derived_difference(estimate, other)
-
-
-def _without_model(value):
-    """Return the value without a reward model, with what its sums are part of."""
-    found = without_model(value)
-    if found is not None:
-        owner = getattr(value._find_reach, "plain_owner", None)
-        found._joint, found._owner = (None if owner is None else value._joint), owner
-    return found
+        return one - other
 
 
 class SummedValue(PolicyValue):
@@ -154,6 +149,9 @@ class SummedValue(PolicyValue):
     def _summed_deviations(self):
         estimate, n = self._estimate, self.n_rounds
         scale = sqrt(n * max(n - 1, 1))
+        found = self._deviations_of_sums
+        if found is not None:
+            return found
         sums = _sums_of_clusters(self)
         if sums is not None:
             return deviations_of_blocks([scale * sums], n)
@@ -163,6 +161,13 @@ class SummedValue(PolicyValue):
             if found is not None:
                 return found
         return DeviationBounds.of(n, square, *self._ends, self._fourth_root**4)
+
+    _deviations_of_rounds = None  # they are gone
+
+    @property
+    def _skewness(self):
+        found = self._deviations
+        return None if self._is_of_halves and not found.known else found.skewness
 
     @cached_property
     def _fourth_root(self):
@@ -209,9 +214,7 @@ class SummedValue(PolicyValue):
         if self._pair is not None:
             return all(one._follows_weights for one in self._pair)
         find = self._find_reach
-        if not isinstance(find, SummedReach) or not find.evaluator._uses_weights:
-            return False
-        return find.is_monotone
+        return isinstance(find, SummedReach) and find.evaluator._uses_weights
 
     def by(self, key):
         """Values of groups of rounds, by a column that was asked for beforehand."""

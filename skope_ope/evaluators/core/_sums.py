@@ -12,6 +12,9 @@ linear map, :math:`x' = A x`, and so are rewards that all move by a constant:
 :math:`X' = A X`, :math:`Q' = A Q A^T`. So sums of blocks, partitions and days add up,
 whatever origins they were taken about. A numerator is measured from a multiple of its
 divisor, its slant, where both rise together: that is a linear map, too.
+
+The same sums of the rounds in the upper half, rewarded above the middle of the range of
+the rewards, say how an estimate spreads upwards and downwards: see `_halves`.
 """
 
 from copy import copy
@@ -37,8 +40,17 @@ class Sums:
     # A number per stratum is a float where there is one stratum: most logs have one,
     # and for few numbers plain floats are faster than arrays.
 
+    upper = None  # sums of the upper half, without its cells
+
     def __init__(
-        self, design, offset=0.0, moves=None, summed=None, products=True, along=()
+        self,
+        design,
+        offset=0.0,
+        moves=None,
+        summed=None,
+        products=True,
+        along=(),
+        halves=True,
     ):
         self.frame, self.offset = design, offset
         self.moves = (moves,) if isinstance(moves, int) else moves
@@ -47,6 +59,7 @@ class Sums:
         self.origin = self.first = self.second = self.totals = None
         self._single = design.n_strata == 1
         self._summed, self._products = summed, products
+        self._halves = halves and products
         self._owned = ()
         self._buffer = None
         self.slants = {top: (end, 0.0) for top, end in along}
@@ -71,8 +84,19 @@ class Sums:
                 first = None  # they are about another origin, or weighted
         pairs = zip(terms, self.origin, strict=True)
         x = [block.entry(term, near) for term, near in pairs]
+        if begins and block.upper is not None and self._halves:
+            self.upper = self._empty()
+        self._add_entries(block, x, terms, first)
+        if self.upper is not None:
+            self._add_upper(block.upper, x, terms)
+        if self.frame.clustered:
+            n = self._summed
+            self._add_cells(block, terms[:n], x[:n], begins)
+
+    def _add_entries(self, block, x, terms, first=None):
+        """Add sums and products of x; `first`: sums that are known by now."""
         if self._single:
-            first = first or [float(np.add.reduce(column)) for column in x]
+            first = first or [block.sum(column) for column in x]
             second = products_of(x, block) if self._products else []
         else:
             # two jobs with the same terms need one sum
@@ -80,16 +104,32 @@ class Sums:
             if key not in block.of_terms:
                 block.of_terms[key] = *self._added_by_stratum(x, block), terms
             first, second, _ = block.of_terms[key]
-        if begins:
+        if self.first is None:
             self.first, self.second = first, second
         else:
             self.first = _plus(self.first, first)
             self.second = [
                 _plus(row, more) for row, more in zip(self.second, second, strict=True)
             ]
-        if self.frame.clustered:
-            n = self._summed
-            self._add_cells(block, terms[:n], x[:n], begins)
+
+    def _empty(self):
+        """Return sums about the same origin that have no rounds so far."""
+        out = copy(self)
+        out.first = out.second = out.totals = out._buffer = None
+        nothing = 0.0 if self._single else np.zeros(self.frame.n_strata)
+        out.mass = out.square = nothing
+        return out
+
+    def _add_upper(self, half, x, terms):
+        upper = self.upper
+        upper.mass = upper.mass + half.mass
+        upper.square = upper.square + half.squared_mass
+        upper._add_entries(half, [half.chosen(column) for column in x], terms)
+
+    def _with_upper(self, out, change):
+        """Return other sums with what becomes of the upper half."""
+        out.upper = None if self.upper is None else change(self.upper)
+        return out
 
     def copied(self):
         """Return sums that hold the same by now, and go on by themselves."""
@@ -98,7 +138,7 @@ class Sums:
         if self.totals is not None:
             out.totals = [sums.copy() for sums in self.totals]
             out._owned = set(range(self.n_terms))
-        return out
+        return self._with_upper(out, Sums.copied)
 
     def _added_by_stratum(self, x, block):
         total, columns = block.by_stratum, []
@@ -249,7 +289,8 @@ class Sums:
         if any(t in terms and end not in terms for t, (end, _) in self.slants.items()):
             moved = self.about(self.origin, self.offset)  # the divisor is not wanted
             about = self.frame, self.offset, self.moves, self.origin
-            return Sums._of(*about, *moved).some(terms)
+            out = Sums._of(*about, *moved).some(terms)
+            return self._with_upper(out, lambda half: half.some(terms))
         entries = [*terms, self.n_terms]
         out = copy(self)
         out._buffer, out._owned = None, ()
@@ -269,6 +310,7 @@ class Sums:
             for top, (end, slant) in self.slants.items()
             if top in terms
         }
+        out = self._with_upper(out, lambda half: half.some(terms))
         return out.moving(follows, self.offset)
 
     def moving(self, moves, offset):
@@ -276,11 +318,12 @@ class Sums:
         out = copy(self)
         out.moves = moves if any(by is not None for by in moves) else None
         out.offset = 0.0 if out.moves is None else offset
-        return out
+        return self._with_upper(out, lambda half: half.moving(moves, offset))
 
     def repeated(self, numbers, along=()):
         """Return sums of the same terms, some of them several times, to go on with."""
         out = Sums(self.frame)
+        out.mass, out.square = self.mass, self.square
         for top, end in along:
             out.slants[top] = end, self.slants[numbers[top]][1]
         columns = range(len(numbers))
@@ -296,7 +339,7 @@ class Sums:
         if self.totals is not None:
             out.totals = [self.totals[i].copy() for i in numbers] + [self.totals[-1]]
             out._owned = set(columns)
-        return out
+        return self._with_upper(out, lambda half: half.repeated(numbers, along))
 
     def without_rows(self):
         """Return the sums over a frame that holds no rows, and no empty cells."""
@@ -305,7 +348,7 @@ class Sums:
         out.frame, cells = self.frame.filled()
         if self.totals is not None:
             out.totals = [values[cells] for values in self.totals]
-        return out
+        return self._with_upper(out, Sums.without_rows)
 
     def scaled(self, factor):
         """Return the sums of rounds that all weigh a factor more."""
@@ -319,7 +362,7 @@ class Sums:
         out.mass, out.square = factor * self.mass, square * self.square
         if self.totals is not None:
             out.totals = [factor * values for values in self.totals]
-        return out
+        return self._with_upper(out, lambda half: half.scaled(factor))
 
     def __getstate__(self):
         return {**self.__dict__, "_buffer": None}
@@ -340,21 +383,11 @@ class Sums:
             )
         parts = _in_the_same_buckets(self, other)
         frame, places = parts[0].frame.merged(parts[1].frame)
-        origin, offset, slants = common_origin(*parts)
-        k = self.n_terms
-        first = np.zeros((frame.n_strata, k + 1))
-        second = np.zeros((frame.n_strata, k + 1, k + 1))
-        totals = None
-        if frame.clustered:
-            totals = [np.zeros(len(frame.cell_count)) for _ in range(k + 1)]
-        for one, (strata, cells) in zip(parts, places, strict=True):
-            moved = one._about(origin, offset, slants)
-            first[strata] += moved[0]
-            second[strata] += moved[1]
-            for row, values in zip(totals or (), moved[2] or (), strict=True):
-                row[cells] += values
-        about = frame, offset, self.moves, origin
-        return Sums._of(*about, first, second, totals, slants)
+        about = frame, places, self.moves, *common_origin(*parts)
+        out, halves = _together(parts, *about), [part.upper for part in parts]
+        if None not in halves:
+            out.upper = _together(halves, *about)
+        return out
 
     @classmethod
     def _of(cls, frame, offset, moves, origin, first, second, totals, slants=None):
@@ -386,12 +419,15 @@ class Sums:
         # Clustered errors are right, for a bucket holds whole clusters, and the number
         # of cells no longer grows with the clusters.
         frame, where = self.frame.bucketed(n_buckets)
-        totals = np.zeros((self.n_terms + 1, len(frame.cell_count)))
-        for out, column in zip(totals, self.totals, strict=True):
-            np.add.at(out, where, column)
-        first, second, _ = self.about(self.origin, self.offset, self.slants)
-        about = frame, self.offset, self.moves, self.origin
-        return Sums._of(*about, first, second, totals, self.slants)
+        out = copy(self)
+        out._buffer, out._owned, out.frame = None, (), frame
+        out.totals = list(np.zeros((self.n_terms + 1, len(frame.cell_count))))
+        for sums, column in zip(out.totals, self.totals, strict=True):
+            np.add.at(sums, where, column)
+        if self.upper is not None:
+            out.upper = copy(self.upper)
+            out.upper.frame = frame
+        return out
 
     def to_table(self):
         """Return the sums as a dict of arrays, for numpy's or pyarrow's files."""
@@ -400,7 +436,10 @@ class Sums:
     @classmethod
     def from_table(cls, table):
         """Return the sums that `to_table` wrote."""
-        return cls._of(*parts_of_table(table))
+        whole, half = parts_of_table(table)
+        out = cls._of(*whole)
+        out.upper = None if half is None else cls._of(*half)
+        return out
 
 
 def _place_of(by, at, terms):
@@ -409,6 +448,22 @@ def _place_of(by, at, terms):
     if by is None or by < 0:
         return by
     return terms.index(by, at) if by in terms[at:] else terms.index(by)
+
+
+def _together(parts, frame, places, moves, origin, offset, slants):
+    """Return the sums of parts, whose strata and cells have places in a frame."""
+    k, totals = parts[0].n_terms, None
+    first = np.zeros((frame.n_strata, k + 1))
+    second = np.zeros((frame.n_strata, k + 1, k + 1))
+    if parts[0].totals is not None:
+        totals = [np.zeros(len(frame.cell_count)) for _ in range(k + 1)]
+    for one, (strata, cells) in zip(parts, places, strict=True):
+        moved = one._about(origin, offset, slants)
+        first[strata] += moved[0]
+        second[strata] += moved[1]
+        for row, values in zip(totals or (), moved[2] or (), strict=True):
+            row[cells] += values
+    return Sums._of(frame, offset, moves, origin, first, second, totals, slants)
 
 
 def _in_the_same_buckets(*parts):

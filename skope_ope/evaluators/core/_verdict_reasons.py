@@ -6,7 +6,7 @@ from math import isfinite, isnan, nan
 
 from skope_ope.evaluators.core._assumptions import rests_on_propensities
 from skope_ope.evaluators.core._grounds import ESTIMATED, UNKNOWN
-from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS
+from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS, effective_events
 from skope_ope.evaluators.core._missing_part import (
     ADVICE,
     MISSING_WEIGHT,
@@ -97,9 +97,9 @@ def _effective_rounds(grounds, thresholds):
 
 def _effective_events(value, warned, thresholds):
     """Return a reason where few rounds tell of rewards on one side of the value."""
-    if not _has_spread(value) or not value._deviations.known:
+    if not _has_spread(value):
         return None
-    events = value._deviations.effective_events
+    events = effective_events(value)
     told = [str(one) for one in warned if isinstance(one, FewEventsWarning)]
     text = (
         told[0]
@@ -116,8 +116,9 @@ def _tail(value, warned, thresholds):
     # Where the range of the rewards is known it allows for that.
     if not _judges_tail(value):
         return None
-    skewness = value._deviations.skewness
-    if not (value._deviations.known or any(map(_tells_skewness, warned))):
+    skewness = value._skewness
+    told = any(map(_tells_skewness, warned))
+    if skewness is None or (value._knows_no_rounds and not told):
         return None  # sums do not tell it, and the interval does not ask
     told = [str(one) for one in warned if _tells_skewness(one)]
     text = f"Few rounds make most of the spread (skewness {figure(skewness)}; "
@@ -132,8 +133,9 @@ def _tail(value, warned, thresholds):
 
 
 def _judges_tail(value):
-    known = value._limits is not None and value._deviations.known
-    return _has_spread(value) and not known
+    if value._limits is not None and (value._is_of_halves or value._deviations.known):
+        return False
+    return _has_spread(value)
 
 
 def _has_spread(value):

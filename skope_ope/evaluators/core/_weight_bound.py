@@ -10,6 +10,7 @@ from skope_ope.logs._propensity_audit import propensity_by_action
 from skope_ope.logs._validation import PROBA_TOLERANCE
 
 LOGGED = "largest logged weight"
+SMALLEST = "smallest propensity"
 FROM_LOGGER, FROM_ACTIONS = "logging_proba", "propensities of the actions"
 MANTISSA = 46  # bits of a float below its bin: bins are 0.8 to 1.6% wide
 
@@ -72,9 +73,13 @@ class WeightBound:
 
     def read(self, target):
         """Return what a block tells: the largest weight, bins and their mass."""
-        table, mu = target.table, self.by_action
+        table, mu, enter = target.table, self.by_action, target.block.entering
         if mu is None:
             mu = self.proba[target.block.rows]
+        if enter is not None:
+            table, mu = table[enter], mu if mu.ndim == 1 else mu[enter]
+            if not len(table):
+                return 0.0, np.zeros(0, np.int64), np.zeros(0)
         if mu.min() > 0:
             ratio = table / mu
         else:
@@ -94,7 +99,12 @@ class WeightBound:
         self.found = max(self.found, largest)
         self.mass.append((seen, mass))
 
-    def _known(self, spare):
+    @property
+    def source(self):
+        """What tells the weights that were not logged."""
+        return FROM_ACTIONS if self.proba is None else FROM_LOGGER
+
+    def known(self, spare):
         """Return the largest weight but for a share of the policy's probability."""
         if not self.found:
             return 0.0
@@ -106,20 +116,14 @@ class WeightBound:
             return np.zeros(0, np.int64), np.zeros(0)
         return tuple(np.concatenate(parts) for parts in zip(*self.mass, strict=True))
 
-    def largest(self, w, design, spare=0.0):
-        """Return the bound of every stratum, and where it comes from."""
-        logged, known = float(w.max(initial=0.0)), self._known(spare)
+    def largest(self, w):
+        """Return the bound, of weights w and of others, and where it comes from."""
+        logged, known = float(w.max(initial=0.0)), self.known(0.0)
         if known > 0:
-            source = FROM_ACTIONS if self.proba is None else FROM_LOGGER
-            return np.full(design.n_strata, max(known, logged)), source
+            return max(known, logged), self.source
         if not logged > 0:
-            smallest = float(self.logs.propensity.min())
-            return np.full(design.n_strata, 1 / smallest), "smallest propensity"
-        by_stratum = np.full(design.n_strata, logged)
-        if design.n_strata > 1:
-            by_stratum[:] = 0.0
-            np.maximum.at(by_stratum, design.stratum, w)
-        return by_stratum, LOGGED
+            return 1 / float(self.logs.propensity.min()), SMALLEST
+        return logged, LOGGED
 
 
 def largest_but(spare, bins, mass, found):

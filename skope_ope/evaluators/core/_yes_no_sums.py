@@ -13,7 +13,6 @@ from math import comb, inf
 import numpy as np
 
 from skope_ope._dot import dot
-from skope_ope.evaluators.core._sums import Sums
 from skope_ope.intervals._gamma import Deviations
 
 SLACK = 1e-9  # of the largest deviation: what lies as near to zero is on both sides
@@ -26,26 +25,15 @@ class YesNoSums:
         self.sums = np.zeros((2, 4))
         self.least, self.largest = np.full(2, inf), np.zeros(2)
 
-    @classmethod
-    def alike(cls, n_rewarded, n_others):
-        """Return those of rounds that all have the weight one."""
-        out = cls()
-        out.sums = np.outer([n_rewarded, n_others], np.ones(4))
-        out.least, out.largest = np.ones((2, 2))
-        return out
-
-    def add(self, w, reward, yes_no=None, rewarded=None, extremes=None):
+    def add(self, w, reward):
         """Add rounds."""
         if np.isnan(self.sums[0, 0]) or not len(w):
             return
-        if yes_no is None:
-            yes_no = bool((reward * reward == reward).all())
-        if not yes_no:
+        if not (reward * reward == reward).all():
             self.sums[:] = np.nan
             return
         whole = _powers(w)
-        some = w[np.flatnonzero(reward) if rewarded is None else rewarded]
-        least, largest = (w.min(), w.max()) if extremes is None else extremes(w)
+        some, least, largest = w[np.flatnonzero(reward)], w.min(), w.max()
         if least <= 0:
             some = some[some > 0]
         self.largest[1] = max(self.largest[1], float(largest))
@@ -92,16 +80,6 @@ class YesNoSums:
         third = max(up_third, down_third)
         squares = up, up_square, down, down_square
         return Deviations(int(count.sum()), *squares, third, largest, least)
-
-    def ratio_sums(self, frame):
-        """Return the `Sums` of the terms (w r, w) of independent rounds, or None."""
-        if np.isnan(self.sums[0, 0]) or frame.clustered or frame.n_strata > 1:
-            return None
-        _, one, two, _ = self.sums[0]
-        n, w, square, _ = self.sums.sum(axis=0)
-        first = np.array([[one, w, n]])
-        second = np.array([[[two, two, one], [two, square, w], [one, w, n]]])
-        return Sums._of(frame, 0.0, None, [0.0, 0.0], first, second, None)
 
     def to_table(self):
         """Return all numbers as an array."""

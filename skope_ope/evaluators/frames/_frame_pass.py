@@ -6,12 +6,14 @@ Evaluators enter a `FramePass` as they enter the pass over a part of a log in me
 Their formulas are the same; what comes back is the same sums.
 """
 
+from copy import copy
 from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
 
 from skope_ope.evaluators.core._functions import along_of
+from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._part_pass import LOGGERS, REWARD
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summary import N_BUCKETS
@@ -38,8 +40,6 @@ class About:
     offset: float = 0.0  # what is subtracted from rewards and model values
     # What is subtracted from the terms, and slants, by the name of the stack
     origins: dict = field(default_factory=dict)
-    # Whether it is asked which rewards have a weight that is not zero
-    rewards_used: bool = False
     # Whether a weight is larger than the root of the number of rounds
     has_large_weights: bool = False
 
@@ -66,9 +66,12 @@ class FramePass:
         self.rounds = FrameRounds(self.query, lazy, counts, shares)
         self.moved = self.rounds.less(self.about.offset)
         self.stacks, self.places = {}, {}
-        self._targets, self._weights, self._limits = {}, {}, {}
+        self._targets, self._weights = {}, {}
+        self._model_ends, self._arm_ends = {}, {}
         self.asking = self.query.asking()
         self._rewards = self._ends_of(self.rounds.reward)
+        omega = self.rounds.omega
+        self._heaviest = None if omega is None else self._ends_of(omega)[1]
 
     # -- what evaluators call ----------------------------------------------------
     def stack(self, name, role=None):
@@ -95,12 +98,29 @@ class FramePass:
         values = ()
         if source is not None:
             values = rounds.model(source, target, owner[0])
-        terms = formula._terms(rounds.of(target, *values))
-        stack.put(owner, terms, formula._moves, along_of(formula))
-        self._limits[owner] = (
-            tuple(map(self._ends_of, terms)),
-            tuple(map(self._ends_of, values)),
+        stack.put(
+            owner,
+            formula._terms(rounds.of(target, *values)),
+            formula._moves,
+            along_of(formula),
         )
+        kind, policy = formula._weight_kind, owner[-1]
+        offset = 0.0 if formula._moves is None else self.about.offset
+        asked = values and (*values, values[0] - values[1])  # v, q and their gap
+        ends = tuple(map(self._ends_of, asked)), ("weights", kind, policy), offset
+        self._model_ends[owner] = ends
+        weighted = "weighted", kind, policy
+        wanted = source is not None or rounds.has("group")
+        if formula._uses_weights and wanted:
+            terms = WeightedRewards(formula)._terms(self.moved.of(target))
+            stack.put(weighted, terms, WeightedRewards._moves)
+
+    def add_arms(self, owner, formula, stack, target):
+        """Add the terms of arms on a policy, and ask for their extremes."""
+        rounds = self.rounds if formula._moves is None else self.moved
+        terms = formula._terms(rounds.of(target))
+        stack.put(owner, terms, formula._moves)
+        self._arm_ends[owner] = tuple(map(self._ends_of, terms))
 
     def add_weights(self, kind, policy, target):
         """Have weights of a policy observed: "plain", "loggers" or "mixture"."""
@@ -121,6 +141,12 @@ class FramePass:
             return found, found
         found = self.query.define(self.counted(found))
         return self.asking.least(found), self.asking.largest(found)
+
+    def heaviest(self, strata):
+        """Return the largest sample weight, from the answers by stratum."""
+        if self._heaviest is None:
+            return 1.0
+        return float(strata.largest(self._heaviest).max())
 
     def counted(self, found):
         """Return a column that is null in rounds that weigh nothing."""
@@ -190,12 +216,22 @@ class FramePass:
         out.reward_limits = tuple(
             _of(whole, end, k) for k, end in enumerate(self._rewards)
         )
-        for owner, (terms, values) in self._limits.items():
-            out.ends[owner] = _round_ends(whole, terms, values)
+        for owner, terms in self._arm_ends.items():
+            out.ends[owner] = ends = RoundEnds()
+            pairs = [[_of(whole, end, k) for k, end in enumerate(one)] for one in terms]
+            ends.terms = np.array(pairs)
+        found = {}
         for owner, weights in self._weights.items():
-            out.tallies[owner], ends = weights.taken(strata, out.reward_limits)
-            if ends is not None:
-                out.ends[owner] = ends
+            taken = weights.taken(strata)
+            out.tallies[owner], found[owner], limits = taken
+            if limits is not None:
+                out.ends[owner] = limits
+        for owner, (values, weights, offset) in self._model_ends.items():
+            out.ends[owner] = ends = copy(found[weights])
+            moves = offset, offset, 0.0
+            for name, pair, move in zip(("v", "q", "gap"), values, moves, strict=False):
+                known = (_of(whole, end, k) for k, end in enumerate(pair))
+                setattr(ends, name, tuple(end + move for end in known))
         return out
 
 
@@ -210,20 +246,6 @@ class Taken:
     ends: dict = field(default_factory=dict)  # see `PartPass`
     tallies: dict = field(default_factory=dict)  # see `PartPass`
     log: object = None  # what is known of the log; None for the rounds of a label
-
-
-def _round_ends(whole, terms, values):
-    """Return the `RoundEnds` of terms and model values, from their extremes."""
-    # Of model values the corners are taken: rounds lie within them, not on them.
-    out = RoundEnds()
-    pairs = [[_of(whole, end, k) for k, end in enumerate(ends)] for ends in terms]
-    out.terms = np.array(pairs)
-    if values:
-        (low_v, high_v), (low_q, high_q) = (
-            [_of(whole, end, k) for k, end in enumerate(ends)] for ends in values
-        )
-        out.fronts = [np.array([[high_v, low_q]]), np.array([[low_v, high_q]])]
-    return out
 
 
 def _of(whole, end, k):

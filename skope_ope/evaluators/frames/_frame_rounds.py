@@ -3,10 +3,12 @@
 """The rounds of a lazy frame as columns: the arguments of every formula."""
 
 from copy import copy
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
 
+from skope_ope.evaluators.core._halves import middle_of_range
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.frames._columns import (
     all_of,
@@ -54,6 +56,12 @@ class FrameRounds:
     def gain(self):
         """Rewards less the offset."""
         return self._less(self.reward)
+
+    @cached_property
+    def upper(self):
+        """One where a round is in the upper half, zero elsewhere."""
+        above = self.reward > middle_of_range(self.reward_range)
+        return self.query.define(where(above, 1.0, 0.0))
 
     def count(self, asking):
         """Ask for the number of rounds that weigh something."""

@@ -3,6 +3,7 @@
 """Terms over the strata and the clusters of a lazy frame: what is asked, and sums."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -50,14 +51,27 @@ class FrameStack:
         if omega is not None:
             x = [omega * one for one in x]
         x = [*map(query.define, x), omega]  # None: a weight of one
-        self._first = [sum_of(products, one) for one in x]
-        together = self._together()
-        self._second = {
-            (i, j): _product(products, one, x[j])
-            for i, one in enumerate(x)
+        together, last = self._together(), len(x) - 1
+        pairs = [
+            (i, j)
+            for i in range(len(x))
             for j in range(i + 1)
-            if i == len(x) - 1 or together[i] & together[j]
-        }
+            if i == last or together[i] & together[j]
+        ]
+        # in a half only the terms of one value are multiplied with each other
+        value_of = [numbers for o, numbers in self.places.items() if o != REWARD]
+        alike = {(max(p), min(p)) for some in value_of for p in product(some, some)}
+        alike |= {(last, j) for j in range(last + 1)}
+        upper = self.whole.rounds.upper
+        of_half = [query.define(upper * one) for one in x[:-1]]
+        of_half.append(upper if omega is None else query.define(upper * omega))
+        self._asked = [
+            (
+                [sum_of(products, one) for one in some],
+                {(i, j): _product(products, some[i], x[j]) for i, j in wanted},
+            )
+            for some, wanted in ((x, pairs), (of_half, sorted(alike)))
+        ]
         if cells is not None:
             self._by_cell = [sum_of(cells, one) for one in x]
 
@@ -65,26 +79,33 @@ class FrameStack:
         """Return for every term the evaluators of whose sums it is a part."""
         # Products of terms of two evaluators are part of none: with many of both they
         # would be most of the work.
-        names = {owner[0] if len(owner) == 2 else owner for owner in self.places}
+        names = {_name_of(owner) for owner in self.places}
         out = []
         for owner, numbers in self.places.items():
-            own = names if owner == REWARD else {owner[0] if len(owner) == 2 else owner}
-            out += [own] * len(numbers)
+            out += [names if owner == REWARD else {_name_of(owner)}] * len(numbers)
         return out
 
     def taken(self, strata, count, cells=None):
         """Return the `Sums` from the answers."""
-        k = len(self._first)
-        first = np.stack([strata.of(name) for name in self._first], axis=-1)
-        second = np.zeros((strata.n, k, k))
-        for (i, j), name in self._second.items():
-            second[:, i, j] = second[:, j, i] = strata.of(name)
-        frame, totals = strata.frame(count), None
+        heaviest = self.whole.heaviest(strata)
+        frame, totals = strata.frame(count, heaviest), None
         if cells is not None:
             totals = np.stack([cells.answers.of(name) for name in self._by_cell])
-            frame = cells.frame(strata, count, totals[-1])
+            frame = cells.frame(strata, count, totals[-1], heaviest)
         about = frame, self.whole.about.offset, self.moves, self.origin
-        return Sums._of(*about, first, second, totals, self.slants)
+        whole, half = (_arrays(strata, *asked) for asked in self._asked)
+        out = Sums._of(*about, *whole, totals, self.slants)
+        out.upper = Sums._of(*about, *half, None, self.slants)
+        return out
+
+
+def _arrays(strata, first, second):
+    """Return the answers about sums and products as arrays."""
+    k = len(first)
+    products = np.zeros((strata.n, k, k))
+    for (i, j), name in second.items():
+        products[:, i, j] = products[:, j, i] = strata.of(name)
+    return np.stack([strata.of(name) for name in first], axis=-1), products
 
 
 def best_origin(sums, offset):
@@ -108,14 +129,21 @@ def best_origin(sums, offset):
     return origin, slants
 
 
+def _name_of(owner):
+    """Return an evaluator, or a kind of weighted rewards; for weights their owner."""
+    if len(owner) == 2:
+        return owner[0]
+    return owner[:2] if owner[0] == "weighted" else owner
+
+
 def sum_of(asking, one):
     """Ask for the sum of a column; None stands for a weight of one."""
     return "n" if one is None else asking.sum(one)
 
 
 def _product(asking, one, other):
-    if one is None:
-        return sum_of(asking, other)
+    if one is None or other is None:
+        return sum_of(asking, other if one is None else one)
     return asking.sum(one * other)
 
 
@@ -145,9 +173,9 @@ class Strata:
         np.minimum.at(out, self.code, np.nan_to_num(self.answers.of(name), nan=np.inf))
         return out
 
-    def frame(self, count):
+    def frame(self, count, heaviest):
         """Return the `Frame` of the strata, of independent rounds."""
-        return Frame(self.of(count), self.labels)
+        return Frame(self.of(count), self.labels, heaviest=heaviest)
 
 
 class Cells:
@@ -159,7 +187,7 @@ class Cells:
         self.clusters, self.cluster = factorise(answers.keys[-1])
         self.count, self.n_buckets = asked.count, asked.n_buckets
 
-    def frame(self, whole, count, mass):
+    def frame(self, whole, count, mass, heaviest):
         """Return the `Frame` of the cells, with the strata of the whole."""
         labels = self.strata.labels or [None]
         place = {label: i for i, label in enumerate(whole.labels or [None])}
@@ -173,6 +201,7 @@ class Cells:
             self.answers.of(self.count),
             self.n_buckets,
             mass,
+            heaviest,
         )
 
 

@@ -9,8 +9,8 @@ from math import inf
 
 import numpy as np
 
+from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._loggers import SURE
-from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._tally import Tally
 from skope_ope.evaluators.core._weight_bound import FROM_ACTIONS, FROM_LOGGER, bins_of
 from skope_ope.evaluators.core._weight_limits import WeightLimits
@@ -36,8 +36,6 @@ class FrameWeights:
                 small = np.minimum(self.w, whole.counts.n**0.5)
             stack.put(("weights", kind, policy), (self.w, small))
             self._ask_extremes(asking, rounds)
-            if rounds.omega is None:
-                self._ask_yes_no(asking, rounds)
         self.limited = None
         if target.table is not None:
             self._ask_missing(asking, rounds)
@@ -56,30 +54,10 @@ class FrameWeights:
         )
         whole = w if omega is None else self._define(omega * w)
         asked["heaviest"] = asking.largest(whole)
-        if omega is not None or self.whole.about.rewards_used:
-            used = self._define(where(whole != 0.0, rounds.reward, None))
-            asked["low"], asked["high"] = asking.least(used), asking.largest(used)
-        if omega is not None:
-            positive = self._define(self.whole.counted(omega))
-            asked["lightest"] = asking.least(positive)
-            asked["omega"] = asking.largest(positive)
+        used = self._define(where(whole != 0.0, rounds.reward, None))
+        asked["low"], asked["high"] = asking.least(used), asking.largest(used)
         p = self._define(self.whole.counted(rounds.p))
         asked["propensity"] = asking.least(p)
-
-    def _ask_yes_no(self, asking, rounds):
-        """Ask for sums of powers of the weights, for rewards of 0 and 1."""
-        w, r, asked = self.w, rounds.reward, self._asked
-        gain = self._define(w * r)
-        some = self._define(where(gain != 0.0, w, None))
-        # of 0 and 1 alone these sums are the same
-        asked["rewards"] = asking.sum(r), asking.sum(r * r)
-        square = gain * gain
-        powers = gain, square, square * gain
-        asked["some"] = [asking.count(some), *map(asking.sum, powers)]
-        square = w * w
-        asked["all"] = [*map(asking.sum, (w, square, square * w))]
-        asked["some least"] = asking.least(some)
-        asked["some largest"] = asking.largest(gain)  # the same, of rewards of 1
 
     def _ask_missing(self, asking, rounds):
         """Ask for what the policy wants and the logger could not do, or did not."""
@@ -148,20 +126,23 @@ class FrameWeights:
         return self._define(found if omega is None else omega * found)
 
     # -- answers -----------------------------------------------------------------
-    def taken(self, strata, limits):
-        """Return the `Tally` and the `RoundEnds`."""
+    def taken(self, strata):
+        """Return the `Tally`, the `Extremes` and the `WeightLimits`."""
         counts, asked = self.whole.counts, self._asked
         labels = counts.loggers if self.role else [None]
         by, whole = strata[self.role], strata[None]
         rows = np.array([labels.index(one) for one in by.labels or [None]], dtype=int)
         tally = Tally(labels, counts.actions, self.target.table is not None)
-        ends = RoundEnds()
+        extremes, known = Extremes(), None
         if self.w is not None:
             tally.largest[rows] = by.largest(asked["heaviest"])
             tally.lowest = min(0.0, float(whole.least(asked["least"])[0]))
-            is_yes_no = self._take_ends(ends, by, whole, limits)
-            tally.reward_range = self._range_of_used(whole, limits, is_yes_no)
-            ends.limits = self._limits(whole)
+            tally.reward_range = self._range_of_used(whole)
+            largest = by.largest(asked["largest"]).tolist()
+            pairs = zip(by.labels or [None], largest, strict=True)
+            extremes.weights = {label: w for label, w in pairs if w > -inf}
+            extremes.propensity = float(whole.least(asked["propensity"])[0])
+            known = self._limits(whole)
         for name in ("told", "certain"):
             if name in asked:
                 getattr(tally, name)[rows] = by.of(asked[name])
@@ -174,7 +155,7 @@ class FrameWeights:
         if "gaps" in asked:
             tally.gaps = any(whole.least(name)[0] <= 0 for name in asked["gaps"])
             tally.gaps |= any(whole.largest(name)[0] >= 1 for name in asked["sure"])
-        return tally, ends
+        return tally, extremes, known
 
     def _limits(self, whole):
         """Return the `WeightLimits`."""
@@ -194,48 +175,11 @@ class FrameWeights:
             out.actions = dict(zip(counts.actions, rows, strict=True))
         return out
 
-    def _range_of_used(self, whole, limits, is_yes_no):
-        """Return the range of the rewards whose weight is not zero; None: unknown."""
+    def _range_of_used(self, whole):
+        """Return the range of the rewards whose weight is not zero."""
         asked = self._asked
-        if "low" in asked:
-            low, high = whole.least(asked["low"]), whole.largest(asked["high"])
-            return float(low[0]), float(high[0])
-        if whole.least(asked["least"])[0] > 0:
-            return limits
-        if not is_yes_no:
-            return None
-        rewarded, every = (whole.of(asked[name][1])[0] for name in ("some", "all"))
-        found = [
-            reward for reward, w in ((0.0, every - rewarded), (1.0, rewarded)) if w > 0
-        ]
-        return min(found, default=inf), max(found, default=-inf)
-
-    def _take_ends(self, ends, by, whole, limits):
-        """Take the extremes; return whether all rewards are 0 or 1."""
-        asked = self._asked
-        largest = by.largest(asked["largest"]).tolist()
-        pairs = zip(by.labels or [None], largest, strict=True)
-        ends.weights = {label: found for label, found in pairs if found > -inf}
-        ends.propensity = float(whole.least(asked["propensity"])[0])
-        ends.omega = 1.0, 1.0
-        if "omega" in asked:
-            ends.omega = (
-                float(whole.least(asked["lightest"])[0]),
-                float(whole.largest(asked["omega"])[0]),
-            )
-        yes_no = ends.yes_no
-        one, square = (whole.of(name)[0] for name in asked.get("rewards", "nn"))
-        if "some" not in asked or limits[0] < 0 or limits[1] > 1 or one != square:
-            yes_no.sums[:] = np.nan
-            return False
-        some = np.array([whole.of(name)[0] for name in asked["some"]])
-        every = [whole.of("n")[0], *(whole.of(n)[0] for n in asked["all"])]
-        yes_no.sums[:] = some, np.array(every) - some
-        lows, highs = ("some least", "least"), ("some largest", "largest")
-        yes_no.least[:] = [whole.least(asked[name])[0] for name in lows]
-        found = [whole.largest(asked[name])[0] for name in highs]
-        yes_no.largest[:] = np.maximum(found, 0.0)
-        return True
+        low, high = whole.least(asked["low"]), whole.largest(asked["high"])
+        return float(low[0]), float(high[0])
 
 
 class FrameWanted:
@@ -250,9 +194,9 @@ class FrameWanted:
         *table, pi = columns
         self._wanted, self._largest = [*map(asking.sum, table)], asking.largest(pi)
 
-    def taken(self, strata, limits):
-        """Return the `Tally`, and no ends."""
+    def taken(self, strata):
+        """Return the `Tally` alone."""
         tally, whole = Tally([None], self.arms), strata[None]
         tally.wanted[0] = [whole.of(name)[0] for name in self._wanted]
         tally.largest[0] = whole.largest(self._largest)[0]
-        return tally, None
+        return tally, None, None

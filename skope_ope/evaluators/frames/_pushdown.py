@@ -11,6 +11,7 @@ from copy import copy
 import numpy as np
 
 from skope_ope.evaluators.core._drowned import beyond_floats
+from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._part_pass import offset_of
 from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
 from skope_ope.evaluators.core._tally import RoundCounts
@@ -114,15 +115,15 @@ class Asked:
             slants or any(near != 0.0 for near in one)
             for one, slants in origins.values()
         )
-        unknown = any(one.reward_range is None for one in whole[None].tallies.values())
         bound = self.counts.n**0.5
         large = any(
             weight > bound
             for one in whole[None].ends.values()
+            if isinstance(one, Extremes)
             for weight in one.weights.values()
         )
-        if moved or unknown or large:
-            about = About(offset, origins, unknown or about.rewards_used, large)
+        if moved or large:
+            about = About(offset, origins, large)
             whole = self.passed(about)
         return whole, about
 
@@ -134,7 +135,7 @@ class Asked:
         except (TypeError, ValueError):  # the query says what is wrong
             return About()
         reward = reward[np.isfinite(reward)]
-        about = About(rewards_used=bool(((reward != 0) & (reward != 1)).any()))
+        about = About()
         if len(reward) and reward.min() < reward.max():  # not those of one odd day
             about.offset = offset_of(np.array([reward.min(), reward.max()]))
         return about

@@ -10,7 +10,11 @@ from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._logger_mixture import LoggerMixture
 from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.multi_logger._facts import MultiLoggerFacts
-from skope_ope.evaluators.multi_logger._jobs import PerLoggerJob, PooledJob
+from skope_ope.evaluators.multi_logger._jobs import (
+    LoggerJob,
+    PerLoggerJob,
+    PooledJob,
+)
 from skope_ope.evaluators.multi_logger._poolings import (
     Balanced,
     Naive,
@@ -74,6 +78,13 @@ class MultiLoggerEvaluator(StaticEvaluator):
 
     def _job(self, target, source):
         return self._strategy.job(self, target, source)
+
+    @property
+    def _strata_key(self):
+        return self._strategy.cross_fit or "loggers"
+
+    def _job_like(self, job, formula):
+        return LoggerJob(formula, job.target, None)
 
     def _pooling(self, job):
         return job.weighing.pooling

@@ -111,6 +111,7 @@ class PerLoggerJob(LoggerJob):
         """Add the terms of a block."""
         terms = self.evaluator._terms(rounds)
         self.sums.add(block.of(self.design), terms)
+        self._take_extremes(block, rounds)
         if self.spread is not self.sums:
             self.spread.add(block.of(self.spread.frame), terms)
 

@@ -84,7 +84,7 @@ class MultiLoggerDR(MultiLoggerEvaluator):
         **REWARD_MODEL_CONSTRAINTS,
     }
     _uses_model = True
-    _moves = WEIGHT
+    _moves, _smooth = WEIGHT, (0,)
 
     def __init__(
         self,
@@ -107,15 +107,16 @@ class MultiLoggerDR(MultiLoggerEvaluator):
 
     @property
     def _combine(self):
-        return _functions.mean_plus_ratio if self.self_normalized else _functions.mean
+        if self.self_normalized:
+            return _functions.mean_plus_ratio
+        return _functions.sum_of_two
 
     def _terms(self, rounds):
         w = self._strategy.weight(rounds)
-        if self.self_normalized:
+        if self.self_normalized:  # an array of its own, as in `SNDR`
             return rounds.v, w * rounds.residual, w
-        if w is rounds.w:
-            return (rounds.corrected,)
-        return (rounds.v + w * rounds.residual,)
+        correction = rounds.correction if w is rounds.w else w * rounds.residual
+        return rounds.v, correction
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -23,6 +23,7 @@ from skope_ope.evaluators.core._summary import (
     refuse_unstated,
     stated_shares,
 )
+from skope_ope.evaluators.core._summed_value import SummedWeights
 from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.evaluators.parts._cells import Cells
 from skope_ope.evaluators.parts._part_tables import (
@@ -30,7 +31,6 @@ from skope_ope.evaluators.parts._part_tables import (
     sums_of_tables,
     tables_of,
 )
-from skope_ope.evaluators.static._snips import SNIPS
 from skope_ope.logs import BanditLogs
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
@@ -90,9 +90,6 @@ class PartSums(WithPairs):
         kind = getattr(evaluator, "_weight_kind", name)
         weighted = "weights", kind, policy
         weights = self._some(weighted) if weighted in self.places else None
-        ends = self.ends.get(owner)
-        if ends is not None:
-            ends = ends.beside(weights=self.ends.get(weighted))
         counts = self.counts
         if kind == "wanted of loggers":
             counts = counts.of_loggers()  # they are the arms
@@ -102,25 +99,14 @@ class PartSums(WithPairs):
             counts,
             weights,
             self.tallies.get(weighted),
-            ends,
+            self.ends.get(owner),
             self.facts.get(None, {}) | self.facts.get(owner, {}),
         )
-        plain = self._plain_owner(evaluator, kind, policy)
-        if plain is not None:
-            found.plain, found.plain_owner = self._some(plain), plain
+        plain = "weighted", kind, policy
+        if plain in self.places:
+            found.weighted = SummedWeights(self._some(plain), plain)
+        found.limits = self.ends.get(weighted)
         return found
-
-    def _plain_owner(self, evaluator, kind, policy):
-        """Return whose sums are those of SNIPS, for an evaluator with a model."""
-        if kind != "plain" or not evaluator._uses_model:
-            return None
-        alike = (
-            name
-            for name, one in self.evaluators.items()
-            if type(one) is SNIPS and one.cmax is None
-        )
-        name = next(alike, None)
-        return None if name is None else (name, policy)
 
     def _some(self, owner):
         """Return the sums of the terms of an owner."""
@@ -212,7 +198,8 @@ class PartSums(WithPairs):
         """Return the ends of terms of rewards less other offsets, by design."""
         out = dict(self.ends)
         for owner, ends in self.ends.items():
-            if owner in self.places and ends.terms is not None:
+            terms = getattr(ends, "terms", None)
+            if owner in self.places and terms is not None:
                 sums = self._some(owner)
                 step = sums.offset - offsets[self.places[owner][0]]
                 if sums.moves is not None and step:

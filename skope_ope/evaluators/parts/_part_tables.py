@@ -9,9 +9,11 @@ from functools import partial
 import numpy as np
 
 from skope_ope.evaluators.core import _functions
+from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._tally import RoundCounts, Tally
+from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.slate._control_variates import Regression
 from skope_ope.evaluators.slate._estimability import Estimable
 from skope_ope.logs._labels import arrays_of_labels, label_of_text, text_of_label
@@ -22,7 +24,7 @@ COUNTS = "count", "counts", "cell_cluster", "cell_stratum", "cell_count", "n_buc
 SAMPLE = 1000  # rows of a log that a file keeps, for the tests of its propensities
 FUNCTIONS = (
     _functions.mean,
-    _functions.second_mean,
+    _functions.sum_of_two,
     _functions.ratio,
     _functions.mean_plus_ratio,
 )
@@ -127,7 +129,9 @@ def _small(sums):
 
 
 def _ends_of(table):
-    return RoundEnds.from_table(table, label_of_text)
+    kinds = {"extremes_numbers": Extremes, "limits_source": WeightLimits}
+    kind = next((kinds[name] for name in kinds if name in table), RoundEnds)
+    return kind.from_table(table, label_of_text)
 
 
 def _listed(owner):

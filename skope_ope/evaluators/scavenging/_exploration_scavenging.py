@@ -46,6 +46,7 @@ from skope_ope.evaluators.scavenging._matching import (
 from skope_ope.evaluators.scavenging._predictability import LOW_Z, predictability
 from skope_ope.evaluators.scavenging._scavenged_value import ScavengedValue
 from skope_ope.evaluators.scavenging._summed_arms import (
+    ArmsJob,
     SummedArms,
     estimate_of_sums,
     reach_of_sums,
@@ -248,7 +249,7 @@ class ExplorationScavenging(BaseEvaluator):
             target = whole.target(policy, self.match)
             check_all_actions(self, target)
             whole.add_wanted(self._weight_kind, policy, target, self.match)
-            whole.add((name, policy), formula, stack, target)
+            whole.add_arms((name, policy), formula, stack, target)
 
     def _enter(self, whole, name):
         logs, mixes = whole.logs, self._mixes(whole.logs)
@@ -267,7 +268,8 @@ class ExplorationScavenging(BaseEvaluator):
             if owner not in whole.tallies:
                 observer = Wanted(whole, owner, target, chosen.actions)
                 whole.pass_over(chosen).observers.append(observer)
-            whole.add((name, policy), formula, stack, target, logs=chosen)
+            about = {"owner": (name, policy), "stack": stack}
+            whole.add_job(ArmsJob(formula, target, None, **about), chosen)
 
     @property
     def _weight_kind(self):

@@ -3,6 +3,7 @@
 """Arms whose rounds were summed in parts of a log."""
 
 from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import nan, sqrt
 
@@ -17,6 +18,8 @@ from skope_ope.evaluators.core._mean_weight import (
 )
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._reach import range_only, refuse_stated
+from skope_ope.evaluators.core._round_ends import RoundEnds
+from skope_ope.evaluators.core._stack import StackedJob
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.evaluators.scavenging._arms import WEIGHTS, _shares, arm_terms
 
@@ -136,6 +139,25 @@ def reach_of_sums(summary, self_normalized, limits, n_rounds):
         seen=summary.counts.reward_range,
         group_weights=of_groups,
     )
+
+
+@dataclass
+class ArmsJob(StackedJob):
+    """A job on arms, with the extremes and the powers of its terms."""
+
+    ends: object = field(default_factory=RoundEnds)
+
+    def take(self, block, rounds):
+        """Put the terms of a block."""
+        terms, enter = self.evaluator._terms(rounds), block.entering
+        self.stack.put(self.owner, block, terms, self.evaluator._moves)
+        some = terms if enter is None else [term[enter] for term in terms]
+        if len(some[0]):
+            self.ends.add_terms(some, True)
+
+    def finish(self, whole):
+        """Hand on what was seen."""
+        whole.ends[self.owner] = self.ends
 
 
 class ArmsReach(SummedReach):

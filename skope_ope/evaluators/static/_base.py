@@ -18,17 +18,21 @@ from skope_ope.evaluators.core._drowned import (
     is_drowned,
     is_huge,
 )
-from skope_ope.evaluators.core._engine import Job, terms_of
+from skope_ope.evaluators.core._engine import Job, known_shift, terms_of
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._jobs import JobTerms, evaluate_jobs, rerun
+from skope_ope.evaluators.core._jobs import (
+    JobTerms,
+    evaluate_jobs,
+    largest_deviation,
+    rerun,
+)
 from skope_ope.evaluators.core._kept_rounds import PLAIN_WEIGHT
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._part_pass import ROUNDS
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._reach import range_alone, reach_of_job
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._support_findings import support_findings
@@ -64,6 +68,7 @@ class StaticEvaluator(BaseEvaluator):
     _combine = staticmethod(mean)
     _uses_weights = True
     _moves = None
+    _smooth = ()  # numbers of the terms that no reward enters, as values of a model
     _summed = None  # how many terms the estimate needs; the others serve warnings
     _auto = None  # the AutoParameter, where one may be "auto"
     _was_auto = False  # whether its number was chosen for the policy
@@ -198,6 +203,12 @@ class StaticEvaluator(BaseEvaluator):
         """Return what the engine does for one policy."""
         return Job(self, target, source)
 
+    _strata_key = None  # what tells its strata from those of other evaluators
+
+    def _job_like(self, job, formula):
+        """Return the job of another formula on the same policy and strata."""
+        return Job(formula, job.target, None)
+
     def _check_target(self, target):
         refuse_learning(type(self).__name__, target)
         if self._uses_model:
@@ -256,9 +267,8 @@ class StaticEvaluator(BaseEvaluator):
 
     def _reach(self, job, positive, overlap):
         """Return what finds how far the value of a round may lie from the estimate."""
-        if not self._uses_weights:  # model values are what they are
-            return range_alone(positive.all_logs)
-        return reach_of_job(job, positive, overlap.missing_mass)
+        lost = 0.0 if overlap is None else overlap.missing_mass
+        return largest_deviation(job, positive, lost, known_shift(positive.all_logs))
 
     def _plain_weights(self, job, positive):
         """Return the `PlainWeights` of a value that is of weighted rewards, or None."""
@@ -302,7 +312,7 @@ class StaticEvaluator(BaseEvaluator):
         return found
 
     def _known_of_sums(self, summary, log, n_rounds):
-        return known_of_sums(self, summary, log, n_rounds)
+        return known_of_sums(self, summary, log)
 
     def _own_warnings_of_sums(self, summary, estimate):
         """Return what `_own_warnings` tells, from a `Summary` of all parts."""

@@ -10,7 +10,7 @@ from typing import Literal
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._functions import mean, second_mean
+from skope_ope.evaluators.core._functions import sum_of_two, third_less_second
 from skope_ope.evaluators.core._jobs import rerun
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._sums import Sums
@@ -25,26 +25,24 @@ REMOVED_Z = 4  # what was taken from the correction, in standard errors
 class DoublyRobustBase(StaticEvaluator):
     """Model value plus transformed weights times the model's residual."""
 
-    # The second term of every round is what the transform takes from the correction:
-    # its mean estimates the bias that buys the smaller variance.
+    # Where weights are transformed the third term is the correction without that: what
+    # the transform takes away estimates the bias that buys the smaller variance.
 
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
     _uses_model = True
-    _moves = WEIGHT
-    _summed = 1
+    _combine = staticmethod(sum_of_two)
+    _moves, _smooth = WEIGHT, (0,)
+    _summed = 2
     _no_scores = "its weights are not linear in the policy's probabilities"
 
     def _terms(self, rounds):
         w = self._weights(rounds.w)
         if w is rounds.w:
-            return (rounds.corrected,)
-        corrected = rounds.v + w * rounds.residual
-        return corrected, (rounds.w - w) * rounds.residual
+            return rounds.v, rounds.correction
+        return rounds.v, w * rounds.residual, rounds.correction
 
     def _own_warnings(self, job, estimate, positive):
-        if self._combine is not mean or len(estimate.means) < 2:
-            return []
-        if not abs(estimate.means[1]) > estimate.standard_error > 0:
+        if not self._may_have_removed(estimate):
             return []
         sums = job.sums
         if job.design.clustered:  # that of the second term was not wanted so far
@@ -53,16 +51,21 @@ class DoublyRobustBase(StaticEvaluator):
         return self._removed_warnings(sums, estimate)
 
     def _own_warnings_of_sums(self, summary, estimate):
-        if self._combine is not mean or len(estimate.means) < 2:
+        if not self._may_have_removed(estimate):
             return []
         return self._removed_warnings(summary.sums, estimate)
 
+    def _may_have_removed(self, estimate):
+        """Whether what is taken off the weights would move the value."""
+        if self._combine is not sum_of_two or len(estimate.means) < 3:
+            return False
+        removed = estimate.means[2] - estimate.means[1]
+        return abs(removed) > estimate.standard_error > 0
+
     def _removed_warnings(self, sums, estimate):
-        """Return a warning where what is taken off the weights would move the value."""
+        """Return a warning where more than chance was taken off."""
         error = estimate.standard_error
-        if not abs(estimate.means[1]) > error > 0:
-            return []
-        taken = Estimate(sums, second_mean, estimate.pooling)
+        taken = Estimate(sums, third_less_second, estimate.pooling)
         removed, spread = taken.value - taken.offset, taken.standard_error
         if not abs(removed) > REMOVED_Z * spread > 0:
             return []

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a value of a static evaluator is told beside its estimate, from merged sums."""
 
-from copy import copy
 from functools import partial
 from math import isfinite, isnan, nan
 from types import SimpleNamespace
@@ -10,12 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 
 from skope_ope.evaluators.core._drowned import huge_finding, lost_finding
-from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._functions import ratio
+from skope_ope.evaluators.core._engine import known_shift
+from skope_ope.evaluators.core._largest_deviation import LargestDeviation
 from skope_ope.evaluators.core._overlap import weight_entries
-from skope_ope.evaluators.core._reach import range_only
-from skope_ope.evaluators.core._summed_reach import SummedReach
-from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._warnings import (
     learning_warnings,
@@ -28,7 +24,7 @@ from skope_ope.logs._known_range import known_range
 from skope_ope.logs._propensity_audit import action_count_z
 
 
-def known_of_sums(evaluator, summary, log, n_rounds):
+def known_of_sums(evaluator, summary, log):
     """Return the estimate, and what a value is told beside it, by name."""
     estimate, overlap = summary.estimate(), summary.overlap
     warned, beyond = [], []
@@ -58,7 +54,7 @@ def known_of_sums(evaluator, summary, log, n_rounds):
         else overlap.effective_sample_size,
         "diagnostics": partial(_entries, evaluator, summary, overlap, log),
         "warnings": warned,
-        "reach": _reach(evaluator, summary, overlap, log, n_rounds),
+        "reach": _reach(evaluator, summary, overlap, log),
     }
 
 
@@ -107,52 +103,15 @@ def _of_loggers(evaluator, sums):
     }
 
 
-def _reach(evaluator, summary, overlap, log, n_rounds):
+def _reach(evaluator, summary, overlap, log):
     """Return what finds how far the value of a round may lie from the estimate."""
-    limits = None if log is None else known_range(log)
-    if summary.ends is None:
-        return range_only(limits)
-    if overlap is None:
-        return SummedReach(evaluator, limits, summary.ends, n_rounds)
-    shift = 0.0
-    if log is not None and log.reward_range is not None:
-        shift = min(log.reward_range[0], 0.0)
-    weights, of_groups = summary.weights, None
-    if weights is not None and weights.totals is not None:
-        frame, near = weights.frame, weights.origin[0]
-        cells = weights.totals[0] + near * weights.totals[-1]
-        of_groups = np.bincount(frame.cell_cluster, cells, len(frame.clusters))
-    plain, ends = None, summary.ends
-    if evaluator._uses_model and summary.sums.frame.n_strata == 1:
-        given = limits, overlap.missing_mass, of_groups, n_rounds
-        plain = partial(_without_model, summary, *given)
-    return SummedReach(
+    return LargestDeviation(
         evaluator,
-        limits,
-        ends,
-        n_rounds,
-        shift,
+        None if log is None else known_range(log),
+        summary.ends,
+        0.0 if log is None else known_shift(log),
         summary.counts.reward_range,
-        overlap.missing_mass,
-        of_groups,
-        plain,
-        plain_owner=summary.plain_owner,
+        0.0 if overlap is None else overlap.missing_mass,
+        summary.weighted,
+        summary.limits,
     )
-
-
-def _without_model(summary, limits, lost, of_groups, n_rounds):
-    """Return the value by weights and rewards alone, None where it is not known."""
-    from skope_ope.evaluators.static._snips import SNIPS
-
-    ends = copy(summary.ends)
-    ends.limits = None  # rounds are as heavy as they were seen to be
-    ends.terms = ends.powers = None  # those of the model
-    sums = summary.plain
-    if sums is None and ends.omega == (1.0, 1.0):
-        sums = ends.yes_no.ratio_sums(summary.sums.frame)
-    if sums is None:
-        return None
-    reach = SummedReach(
-        SNIPS(), limits, ends, n_rounds, lost=lost, group_weights=of_groups
-    )
-    return SummedValue(Estimate(sums, ratio), n_rounds, estimator="SNIPS", reach=reach)

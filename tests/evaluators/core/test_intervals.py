@@ -97,7 +97,7 @@ def test_one_click_has_no_negative_limit():
     assert value.confidence_interval(method="student").low < 0
     interval = interval_of(value)
     assert 0 <= interval.low < value.value < interval.high < 0.1
-    assert_allclose(interval.warnings[0].value, 1)
+    assert_allclose(interval.warnings[0].value, 1, rtol=0.02)
 
 
 @pytest.mark.theory

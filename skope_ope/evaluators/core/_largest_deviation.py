@@ -1,0 +1,204 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How far a round may lie from an estimate, seen or not: at the corners of what it is.
+
+A round value is linear in the reward, and between the extremes of the weight and of the
+model values it is furthest from the estimate at one of their ends. So extremes say what
+all rounds would, for rounds in memory, files, lazy frames and merged days alike.
+"""
+
+from copy import copy
+from itertools import product
+from math import inf, sqrt
+
+import numpy as np
+
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._extremes import known
+from skope_ope.evaluators.core._functions import ratio
+from skope_ope.evaluators.core._reach import SPARE, Reach, typical
+from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._weight_bound import LOGGED, SMALLEST, stated_weight
+
+MANY = 33  # weights that are tried where the largest may not be the worst
+STEPS = np.linspace(0.0, 1.0, MANY)
+ZOOMS = 4  # times that the worst of them is looked for between its neighbours
+
+
+class WeightedRewards:
+    """Rewards times the weights of an evaluator, and the weights: no model."""
+
+    _combine, _moves, _smooth, _summed = staticmethod(ratio), 1, (), None
+    _uses_weights, _uses_model = True, False
+
+    def __init__(self, of):
+        self._tallied_weight = of._tallied_weight
+        self._strategy = getattr(of, "_strategy", None)
+
+    def _terms(self, rounds):
+        w = self._tallied_weight(rounds)
+        return rounds.gain if w is rounds.w else w * rounds.r, w
+
+    def _weights(self, w):
+        return w
+
+
+class LargestDeviation:
+    """Finds the `Reach` of a value from its sums and the extremes of its rounds."""
+
+    of_halves = True
+
+    def __init__(
+        self,
+        evaluator,
+        limits,
+        extremes,
+        shift=0.0,
+        seen=None,
+        lost=0.0,
+        weighted=None,
+        bound=None,
+    ):
+        self.evaluator, self.limits, self.extremes = evaluator, limits, extremes
+        self.shift, self.seen, self.lost = shift, seen, lost
+        # What has sums of weighted rewards and weights, where clusters or a model need
+        # them; what knows of weights that were not logged
+        self.weighted, self.bound = weighted, bound
+
+    def __call__(self, value, max_weight=None, error=None):
+        """Return the `Reach` of a value, or None where no range is known."""
+        # `error` is the standard error beside which rare weights are neglected; None:
+        # that of the value.
+        if self.limits is None:
+            return None
+        if not self.evaluator._uses_weights:  # model values are what they are
+            return Reach(*self.limits)
+        return self._within(self.limits, value, max_weight, error)
+
+    def of_seen_rewards(self, value):
+        """Return the `Reach` if no reward were beyond those of the log, or None."""
+        # A single round may then be as heavy as the heaviest and bring the rarest
+        # reward, though no round was both.
+        weighted = self.evaluator._uses_weights
+        if not weighted or self.seen is None or not known(self.seen):
+            return None
+        return self._within(self.seen, value, error=inf)  # of seen weights, too
+
+    def without_model(self, value):
+        """Return the value of the same rounds by weights and rewards alone, or None."""
+        if not (self.evaluator._uses_model and self.weighted is not None):
+            return None
+        alone = copy(self)
+        alone.evaluator, alone.bound = WeightedRewards(self.evaluator), None
+        estimate = Estimate(self.weighted.sums, ratio, value._estimate.pooling)
+        return self.weighted.value(value, estimate, alone)
+
+    def within(self, whole):
+        """Return the same within the bounds of all rounds, of which these are some."""
+        out = copy(whole)
+        out.weighted = self.weighted
+        return out
+
+    def take(self, rows):
+        """Return the same of some rounds: bounds are those of all."""
+        out = copy(self)
+        out.weighted = self.weighted and self.weighted.take(rows)
+        return out
+
+    def _within(self, limits, value, max_weight=None, error=None):
+        low, high = limits
+        error = value.standard_error if error is None else error
+        spare = SPARE * error / (high - low) if error > 0 and high > low else 0.0
+        strata = value._estimate.frame.strata
+        largest, source = self._largest(strata, max_weight, spare)
+        worst, best = self._corners(value, largest, limits)
+        weight = None if source is None else float(largest.max())
+        of_group = self._of_group(value, limits)
+        return Reach(low, high, best, worst, weight, source, of_group, self.lost)
+
+    def _largest(self, strata, max_weight, spare):
+        """Return the largest weight of every stratum, and where it comes from."""
+        largest = self.extremes.largest_weights(strata)
+        if max_weight is not None:
+            return np.full(len(largest), stated_weight(max_weight, largest)), "stated"
+        if self.bound is not None and len(strata) == 1:
+            found = self.bound.largest(spare)
+            if found > 0:
+                return np.maximum(largest, found), self.bound.source
+        if not largest.max() > 0:
+            return np.full(len(largest), 1 / self.extremes.propensity), SMALLEST
+        return largest, LOGGED
+
+    def _corners(self, value, largest, limits):
+        """Return (lowest, highest) deviation of a round, with either end of a range."""
+        estimate, n = value._estimate, value.n_rounds
+        offset = 0.0 if self.evaluator._moves is None else estimate.offset
+        model = self.extremes.model_corners()
+        scale, found = sqrt(n * max(n - 1, 1)) * estimate.frame.heaviest, []
+        for stratum, most in enumerate(largest.tolist()):
+            corners = product(limits, self._weights_up_to(most), model)
+            r, w, q, v = np.array([(r, w, *pair) for r, w, pair in corners]).T
+            given = {"r": r - offset, "q": q - offset, "v": v - offset, "w": w, "b": w}
+            for p in (1.0, self.extremes.propensity):
+                rounds = StoredRounds(p=p, shift=self.shift, n_rounds=n, **given)
+                change = influence(estimate, self.evaluator._terms(rounds), stratum)
+                found.append(scale * change.reshape(2, -1))
+                if "pi" not in vars(rounds):
+                    break
+        whole = np.concatenate(found, axis=1)  # NaN stays
+        return np.stack([whole.min(axis=1), whole.max(axis=1)], axis=1).tolist()
+
+    def _weights_up_to(self, largest):
+        """Return weights among which one takes a round furthest from the estimate."""
+        some, change = largest * STEPS, self.evaluator._weights
+        if not largest > 0 or np.array_equal(change(some), some):
+            return 0.0, largest
+        tried = np.append(some, np.geomspace(1e-6 * largest, largest, MANY))
+        for _ in range(ZOOMS):
+            tried.sort()
+            top = int(np.argmax(change(tried)))
+            ends = tried[[max(top - 1, 0), min(top + 1, len(tried) - 1)]]
+            best, tried = tried[top], np.append(np.linspace(*ends, MANY), tried[top])
+        return np.append(some, best)
+
+    def _of_group(self, value, limits):
+        """Return what a typical group may add upwards and downwards."""
+        estimate, n = value._estimate, value.n_rounds
+        frame = estimate.frame
+        found = self._gains(estimate) if frame.clustered else None
+        if found is None:
+            return 0.0, 0.0
+        gain, w, offset = found
+        smooth = self.evaluator._smooth
+        first = next(j for j in range(len(estimate.means)) if j not in smooth)
+        slope = estimate.plain_slopes[first]
+        slope = slope if frame.n_strata == 1 else slope[frame.cell_stratum]
+        scale, change = sqrt(n * max(n - 1, 1)), estimate.cluster_sums
+        sums = [
+            scale * (change + np.bincount(frame.cell_cluster, moved, len(change)))
+            for moved in (slope * ((end - offset) * w - gain) for end in limits)
+        ]
+        return typical(np.maximum(*sums)), typical(-np.minimum(*sums))
+
+    def _gains(self, estimate):
+        """Return weighted rewards and weights over the cells, and the offset."""
+        if self.weighted is None:
+            return None
+        sums = self.weighted.sums
+        gain, w = (
+            total + near * sums.totals[-1]
+            for total, near in zip(sums.totals, sums.origin, strict=False)
+        )
+        return gain, w, sums.offset
+
+
+def influence(estimate, terms, stratum):
+    """Return psi of rounds of a stratum with some terms, and sample weight one."""
+    *slopes, last = (
+        float(b) if np.ndim(b) == 0 else float(b[stratum])
+        for b in estimate.plain_slopes
+    )
+    psi = np.full(np.shape(terms[0]), last, dtype=float)
+    for b, term, near in zip(slopes, terms, estimate.origin, strict=False):
+        psi += b * (term - near)
+    return psi
