@@ -54,6 +54,7 @@ class Prepared:
     seed: int  # of the sample for reward models
     n_jobs: int | None  # tasks at a time
     n_sample: object  # rounds that reward models are fitted to
+    whole: object  # the rounds with all columns that are named
 
     @property
     def lazy(self):
@@ -136,6 +137,7 @@ def prepared(
         evaluators, left_out = without(
             evaluators, left_out, has_many_terms, ALL_PRODUCTS
         )
+    whole = logs
     if lazy:
         check_columns(logs, policies, by, evaluators.values())
         logs = narrowed(logs, policies, evaluators, reward_model, by)
@@ -152,6 +154,7 @@ def prepared(
         random_state if isinstance(random_state, Integral) else 0,
         n_jobs,
         n_sample,
+        whole,
     )
 
 

@@ -9,6 +9,7 @@ from skope_ope.evaluators._summary_facts import facts
 from skope_ope.evaluators._value_summary import ValueSummary
 from skope_ope.evaluators.frames._pushdown import frame_sums
 from skope_ope.evaluators.parts._partition_sums import logger_shares, partition_sums
+from skope_ope.evaluators.parts._rows_of_files import Reading
 from skope_ope.evaluators.parts._stated import Stated
 
 
@@ -39,16 +40,18 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
         shares = logger_shares(logs, asked.n_jobs)
     stated = Stated(policies, evaluators, sources, asked.n_rounds, shares, asked.by)
     stated.check(asked.head)
+    reading = None
     if asked.lazy:
         sums = partition_sums(stated, logs, asked.n_jobs, verbose)
         counted = Counted.of_partitions(logs.partitions)
+        reading = Reading(stated, logs, asked.whole, sums.n)
     else:
         sums = stated.sums_of(logs, sample_weight)
         counted = Counted.of_logs(logs)
-    return _summary(asked, sums, told, counted, model_facts(sources))
+    return _summary(asked, sums, told, counted, model_facts(sources), reading)
 
 
-def _summary(asked, sums, told, counted, models):
+def _summary(asked, sums, told, counted, models, reading=None):
     return ValueSummary(
         sums,
         evaluators=asked.evaluators,
@@ -57,6 +60,7 @@ def _summary(asked, sums, told, counted, models):
         single=list(asked.policies) == [None],
         left_out=asked.left_out,
         models=models,
+        reading=reading,
     )
 
 

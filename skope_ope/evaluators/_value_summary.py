@@ -35,6 +35,7 @@ from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.evaluators.core._summed_value import JointTerms, SummedValue
 from skope_ope.evaluators.core._values_of_groups import NO_GROUP_VALUE
 from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
+from skope_ope.evaluators.parts._rows_of_files import with_rows
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_range import known_range
@@ -75,6 +76,8 @@ class ValueSummary:
         What evaluators that are left out need, by their names.
     models : dict, default=()
         By name of the evaluator, what diagnostics say of the fit of its reward model.
+    reading : Reading, default=None
+        What reads the rounds again; None: they are gone.
 
     Attributes
     ----------
@@ -116,8 +119,9 @@ class ValueSummary:
         single: bool = False,
         left_out: Mapping[Any, Any] = (),
         models: Mapping[Any, Any] = (),
+        reading: Any = None,
     ) -> None:
-        self._models = dict(models)
+        self._models, self._reading = dict(models), reading
         self._sums, self.evaluators = sums, dict(evaluators)
         self._facts, self.counted = dict(facts), counted
         self._single, self._left_out = single, dict(left_out)
@@ -153,6 +157,9 @@ class ValueSummary:
         known = facts(policies, evaluators, logs)
         given = {"evaluators": evaluators, "facts": known, "counted": counted}
         return cls(sums, single=single, left_out=left_out, **given)
+
+    def __getstate__(self):
+        return {**self.__dict__, "_reading": None}
 
     @property
     def n_rounds(self) -> int:
@@ -284,6 +291,9 @@ class ValueSummary:
             **self._about(sums, (name, policy)),
         )
         value = value._with_diagnostics(self._models.get(name))
+        may_read = self._reading is not None and sums is self._sums
+        if may_read and isinstance(value._find_reach, LargestDeviation):
+            value = with_rows(value, self._reading, (name, policy))
         if sums.log is not None and "n_buckets" in value.diagnostics:
             value = value._with_diagnostics({"n_groups": sums.log.n_groups})
         return value._with_warnings(rounds_warnings_of_sums(sums, policy))

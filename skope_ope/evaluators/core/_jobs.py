@@ -60,7 +60,7 @@ def largest_deviation(job, positive, lost, shift):
         shift,
         logs._reward_extremes,
         lost,
-        None if weighted is None else WeightedRounds(weighted, logs),
+        None if weighted is None else _weighted_rounds(weighted, logs),
         BoundOfJob(job),
     )
 
@@ -82,26 +82,18 @@ class BoundOfJob:
 
 
 class WeightedRounds:
-    """Weighted rewards and weights of the rounds of a job, or of some of them."""
+    """Weighted rewards and weights of rounds, and their sums."""
 
-    def __init__(self, job, logs, places=None):
-        self.job, self.logs, self.places = job, logs, places
+    def __init__(self, rows, offset, sums=None):
+        self.rows, self.offset = rows, offset
+        if sums is not None:
+            self.sums = sums
 
     @cached_property
     def sums(self):
         """Their sums."""
-        if self.places is None:
-            return self.job.sums
-        rows, offset = self.rows, self.job.offset
-        return sums_of_rounds(rows.design, rows.terms, offset, rows.upper, moves=1)
-
-    @cached_property
-    def rows(self):
-        """The rounds themselves."""
-        rows = Rows(
-            self.job.design, JobTerms(self.job, self.job.offset), logs=self.logs
-        )
-        return rows if self.places is None else rows.take(self.places)
+        rows = self.rows
+        return sums_of_rounds(rows.design, rows.terms, self.offset, rows.upper, moves=1)
 
     def value(self, like, estimate, find):
         """Return the value of these rounds that has an estimate."""
@@ -109,7 +101,12 @@ class WeightedRounds:
 
     def take(self, places):
         """Return those of some rounds."""
-        return WeightedRounds(self.job, self.logs, places)
+        return WeightedRounds(self.rows.take(places), self.offset)
+
+
+def _weighted_rounds(job, logs):
+    rows = Rows(job.design, JobTerms(job, job.offset), logs=logs)
+    return WeightedRounds(rows, job.offset, job.sums)
 
 
 def observers_of(jobs, positive):

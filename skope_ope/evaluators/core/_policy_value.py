@@ -223,8 +223,8 @@ class PolicyValue(
 
     @property
     def _knows_no_rounds(self):
-        """Whether there are bounds of its deviations alone."""
-        return not self._deviations.known
+        """Whether there are bounds of its deviations alone, and no rounds to ask."""
+        return not self._deviations.known and self._rows.gone
 
     @cached_property
     def _deviations_of_rounds(self):

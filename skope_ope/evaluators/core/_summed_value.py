@@ -15,6 +15,7 @@ from skope_ope.evaluators.core._grounds import (
     propensities_of,
     width_where_weights_tell,
 )
+from skope_ope.evaluators.core._jobs import WeightedRounds
 from skope_ope.evaluators.core._paired_differences import MERGED_AND_NOT
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._reach import DifferenceReach, without_model
@@ -29,7 +30,7 @@ _IN_MEMORY = "Evaluate the rounds in memory for that: evaluate(policy, lazy.samp
 class SummedRows:
     """Stands where a `PolicyValue` has its rounds, and knows that there are none."""
 
-    logs = row_id = left_out = _row_id = _terms = None
+    logs = at_hand = row_id = left_out = _row_id = _terms = None
     n_left_out = 0
     come_in_blocks, gone = False, True
 
@@ -76,14 +77,23 @@ class JointTerms(WithPairs):
 class SummedWeights:
     """Sums of weighted rewards and weights over the rounds of a value."""
 
-    def __init__(self, sums, owner):
-        self.sums, self._owner = sums, owner
+    def __init__(self, sums, owner, rows=None):
+        self.sums, self.owner, self._rows = sums, owner, rows
 
     def value(self, like, estimate, find):
         """Return the value of the same rounds that has an estimate."""
-        about = {"joint": like._joint, "owner": self._owner}
+        about = {"joint": like._joint, "owner": self.owner}
         n = like.n_rounds
         return SummedValue(estimate, n, estimator="SNIPS", reach=find, **about)
+
+    def take(self, places):
+        """Return those of some rounds; None where rounds are gone."""
+        if self._rows is None:
+            return None
+        return WeightedRounds(self._rows.take(places), self.sums.offset)
+
+    def __getstate__(self):
+        return {**self.__dict__, "_rows": None}
 
 
 class SummedDifferenceReach(DifferenceReach):
@@ -131,9 +141,14 @@ class SummedValue(PolicyValue):
 
     _walked = False  # whether it was found by a walk, in the order of the rounds
 
-    @property
+    @cached_property
     def round_values(self):
-        """Raise: sums do not hold them."""
+        """Those of files, which are read again; other sums do not hold them."""
+        if not self._rows.gone:
+            return PolicyValue.round_values.func(self)
+        if self._pair is not None and not any(one._rows.gone for one in self._pair):
+            first, second = self._pair
+            return first.round_values - second.round_values
         raise ValueError(
             "round_values of a value from merged sums are not known: the rounds were "
             f"summed and dropped. {_IN_MEMORY}; or give the logs a group=... and take "
@@ -162,12 +177,20 @@ class SummedValue(PolicyValue):
                 return found
         return DeviationBounds.of(n, square, *self._ends, self._fourth_root**4)
 
-    _deviations_of_rounds = None  # they are gone
+    @cached_property
+    def _deviations_of_rounds(self):
+        """Those of the rounds themselves; None where they are gone."""
+        if self._rows.gone:
+            return None
+        return PolicyValue._deviations_of_rounds.func(self)
 
     @property
     def _skewness(self):
         found = self._deviations
-        return None if self._is_of_halves and not found.known else found.skewness
+        if not self._is_of_halves or found.known:
+            return found.skewness
+        found = self._deviations_of_rounds
+        return None if found is None else found.skewness
 
     @cached_property
     def _fourth_root(self):
@@ -218,7 +241,10 @@ class SummedValue(PolicyValue):
 
     def by(self, key):
         """Values of groups of rounds, by a column that was asked for beforehand."""
-        if not isinstance(key, str) or key not in self._columns:
+        asked = isinstance(key, str) and key in self._columns
+        if not asked and not self._rows.gone:
+            return super().by(key)
+        if not asked:
             what = repr(key) if isinstance(key, str) else "labels of rounds"
             known = ", ".join(map(repr, self._columns)) or "none"
             raise ValueError(
@@ -237,18 +263,30 @@ class SummedValue(PolicyValue):
         return values
 
     def sensitivity(self, gamma=(1, 1.5, 2), *, level=0.95):
-        """Raise: the bounds need the weight and the reward of every round."""
-        raise _needs_rounds("sensitivity")
+        """Bounds under hidden confounding, where the rounds are not gone."""
+        self._check_rounds("sensitivity")
+        return super().sensitivity(gamma, level=level)
 
     def breakdown_gamma(self, baseline, *, level=None):
-        """Raise: the bounds need the weight and the reward of every round."""
-        raise _needs_rounds("breakdown_gamma")
+        """Least Gamma that explains a gain, where the rounds are not gone."""
+        self._check_rounds("breakdown_gamma")
+        return super().breakdown_gamma(baseline, level=level)
 
     def deviation_bound(self, delta=0.05, **assumptions):
-        """Raise: the assumptions are checked on the rounds."""
-        raise _needs_rounds("deviation_bound")
+        """Bound of a theorem, whose assumptions are checked on the rounds."""
+        self._check_rounds("deviation_bound")
+        return super().deviation_bound(delta, **assumptions)
+
+    def _check_rounds(self, name):
+        if self._rows.gone:
+            raise ValueError(
+                f"{name} needs the weight and the reward of every round, and a value "
+                f"from merged sums has none. {_IN_MEMORY}."
+            )
 
     def _of_first(self, sizes):
+        if not self._rows.gone:
+            return super()._of_first(sizes)
         raise ValueError(
             "the value of the first rounds is not known from merged sums. Add the "
             "summaries of the parts one after the other, and show their values; or "
@@ -314,7 +352,11 @@ class SummedValue(PolicyValue):
 
     def __getstate__(self):
         state = self.__dict__.copy()  # sums are small, and hold no rounds
-        state.pop("_deviations", None)  # found again; skops keeps no kinds of tuples
+        for name in ("_deviations", "_deviations_of_rounds", "round_values"):
+            state.pop(name, None)  # found again; skops keeps no kinds of tuples
+        rows = self._rows
+        state["_rows"] = SummedRows(rows.n_rounds, self._estimate.frame, rows.counted)
+        state["_plain_weights"] = None
         return state
 
 
@@ -346,13 +388,6 @@ def _with_clusters(value):
     raise ValueError(
         f"the value of {value.estimator} is a difference itself, or no function of "
         "sums: subtract values of single policies."
-    )
-
-
-def _needs_rounds(name):
-    return ValueError(
-        f"{name} needs the weight and the reward of every round, and a value from "
-        f"merged sums has none. {_IN_MEMORY}."
     )
 
 

@@ -225,7 +225,7 @@ def _bias_left_out(value):
 def _estimated(value):
     if not rests_on_propensities(value, ESTIMATED):
         return []
-    logs = value._rows.logs  # None: of sums, and of values from other processes
+    logs = value._rows.at_hand  # None: of sums, and of values from other processes
     lost = " This value has left its rounds, so they were not tested: audit the log."
     note = Finding(
         ESTIMATED_PROPENSITIES,

@@ -11,6 +11,8 @@ import numpy as np
 
 from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._drowned import beyond_floats
+from skope_ope.evaluators.core._engine import Job, TermStore, run
+from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._part_pass import ROUNDS, PartPass
 from skope_ope.evaluators.core._positive_rounds import Part
 from skope_ope.evaluators.core._sample_weights import plain_weights
@@ -279,11 +281,7 @@ def _sums_of_rounds(
         ready[name] = _ready(evaluator, whole, name)
         refuse_unstated(ready[name], logs)
         ready[name]._check_logs(logs)
-    mixes = any(one._mixes_loggers(logs) for one in evaluators.values())
-    if mixes or (shares is not None and getattr(logs, "loggers", None) is not None):
-        by_label = stated_shares(shares, logs)
-        if len(by_label) > 1:
-            part.shares = np.array(list(by_label.values()))
+    _state_shares(part, shares, evaluators.values())
     with beyond_floats():
         for name, evaluator in ready.items():
             evaluator._enter(whole, name)
@@ -305,6 +303,32 @@ def _sums_of_rounds(
     )
     whole.release()
     return found.bucketed() if found._has_too_many_groups else found
+
+
+def _state_shares(part, shares, evaluators):
+    """Tell a part the shares of the loggers in the whole log, where they enter."""
+    logs = part.all_logs
+    mixes = any(one._mixes_loggers(logs) for one in evaluators)
+    if mixes or (shares is not None and getattr(logs, "loggers", None) is not None):
+        by_label = stated_shares(shares, logs)
+        if len(by_label) > 1:
+            part.shares = np.array(list(by_label.values()))
+
+
+def terms_of_part(stated, logs, name, policy, offset, weighted):
+    """Return the terms of an evaluator, or weighted rewards and weights, in a part."""
+    part = Part(logs, plain_weights(logs, None, True))
+    about = stated.sources, stated.n_total, None
+    whole = PartPass(part, {policy: stated.policies[policy]}, *about)
+    evaluator = _ready(stated.evaluators[name], whole, name)
+    _state_shares(part, stated.shares, [evaluator])
+    source = evaluator.reward_model_ if evaluator._uses_model else None
+    if weighted:
+        evaluator, source = WeightedRewards(evaluator), None
+    job = Job(evaluator, whole.target(policy), source, sums=TermStore(len(logs)))
+    observers = [] if logs.loggers is None else [whole.loggers]
+    run(logs, [job], part, observers, offset)
+    return job.sums.terms
 
 
 def _sums_by(cells, policies, evaluators, logs, given, sample_weight):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import isfinite, isnan
 
 import numpy as np
@@ -27,9 +28,14 @@ from skope_ope.evaluators.core._jobs import (
     largest_deviation,
     rerun,
 )
-from skope_ope.evaluators.core._kept_rounds import PLAIN_WEIGHT
+from skope_ope.evaluators.core._kept_rounds import (
+    PLAIN_WEIGHT,
+    largest_weight,
+    weights_of_job,
+)
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._part_pass import ROUNDS
+from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
@@ -270,9 +276,17 @@ class StaticEvaluator(BaseEvaluator):
         lost = 0.0 if overlap is None else overlap.missing_mass
         return largest_deviation(job, positive, lost, known_shift(positive.all_logs))
 
+    # Whether the value is sum(w r) / sum(w) of plain weights, and not sum(w r) / n;
+    # None: it is neither
+    _plain_ratio = None
+
     def _plain_weights(self, job, positive):
         """Return the `PlainWeights` of a value that is of weighted rewards, or None."""
-        return None
+        if self._plain_ratio is None:
+            return None
+        find, limit = partial(weights_of_job, job), partial(largest_weight, job)
+        about = positive.all_logs, positive, find, self._plain_ratio
+        return PlainWeights(*about, limit=limit)
 
     def _unstated(self, logs):
         auto = self._auto

@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Real
 from typing import Literal
 
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._kept_rounds import largest_weight, weights_of_job
 from skope_ope.evaluators.core._plain_weights import (
     LEFT_BEHIND,
-    PlainWeights,
     check_alike,
 )
 from skope_ope.evaluators.core._weight_bound import stated_weight
@@ -91,13 +88,9 @@ class IPS(StaticEvaluator):
     def _terms(self, rounds):
         return (self._gain(rounds, self._weights(rounds.w)),)
 
-    def _plain_weights(self, job, positive):
-        if self.cmax is not None:
-            return None
-        logs, ratio = positive.all_logs, self._moves is not None
-        find = partial(weights_of_job, job)
-        limit = partial(largest_weight, job)
-        return PlainWeights(logs, positive, find, ratio, limit=limit)
+    @property
+    def _plain_ratio(self):
+        return None if self.cmax is not None else self._moves is not None
 
     def _gain(self, rounds, w):
         return rounds.gain if w is rounds.w else w * rounds.r

@@ -1,0 +1,172 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rounds behind values from files, which are read again where sums say too little.
+
+A part is read at a time. The columns that a log has beside its contexts stay in memory,
+and of policies and models a few numbers of every round.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skope_ope.evaluators.core._design import design_of
+from skope_ope.evaluators.core._halves import middle_of_range
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._rows import Rows, labels_of
+from skope_ope.evaluators.core._sample_weights import combined_weights, plain_weights
+from skope_ope.evaluators.core._summed_value import SummedWeights
+from skope_ope.evaluators.core._weight_bound import LOGGED
+from skope_ope.logs.lazy._lazy_rows import first_rows
+
+
+@dataclass(eq=False)
+class Reading:
+    """Files, and what was asked of their rounds."""
+
+    stated: object  # `Stated`
+    lazy: object  # the logs, with what policies and models look at
+    whole: object  # the same with all columns
+    n_rounds: int  # that were summed
+
+    @cached_property
+    def logs(self):
+        """All rounds without their contexts and columns."""
+        return self._narrow([])
+
+    def labels(self, name):
+        """Return a field or a column of the logs."""
+        columns = [name] if name in self.whole.columns else []
+        return labels_of(self._narrow(columns) if columns else self.logs, name)
+
+    def _narrow(self, columns):
+        narrow = self.whole._needing(context=False, columns=columns)
+        return self._checked(first_rows(narrow, self.n_rounds + 1))
+
+    def terms(self, name, policy, offset, weighted=False):
+        """Return the terms of an evaluator, or weighted rewards and weights."""
+        asked = name, policy, offset, weighted
+        found = [
+            self.stated.terms_of(logs, *asked)
+            for _, logs in self.lazy.read()
+            if logs is not None and len(logs)
+        ]
+        return self._checked(np.concatenate(found, axis=1).T).T
+
+    def _checked(self, found):
+        if len(found) != self.n_rounds:
+            raise RuntimeError(
+                f"the files had {self.n_rounds:,} rounds, and now {len(found):,}: they "
+                "changed since they were summed. Ask for the values again."
+            )
+        return found
+
+
+class RowsOfFiles:
+    """The rounds of a value, where files give them; see `Rows`."""
+
+    left_out = at_hand = None  # nothing is read until it is asked for
+    n_left_out, come_in_blocks, gone = 0, False, False
+
+    def __init__(self, reading, owner, sums, counted, weighted=False):
+        self.reading, self.counted = reading, counted
+        self.n_rounds, self._owner, self._is_weighted = (
+            reading.n_rounds,
+            owner,
+            weighted,
+        )
+        self._offset, self._strata = sums.offset, sums.frame.strata
+
+    @property
+    def logs(self):
+        """All rounds without their contexts."""
+        return self.reading.logs
+
+    @property
+    def row_id(self):
+        """The rounds."""
+        return self.logs.row_id
+
+    @cached_property
+    def terms(self):
+        """Terms of the rounds, ndarray of shape (k, n_rounds)."""
+        return self.reading.terms(*self._owner, self._offset, self._is_weighted)
+
+    @property
+    def _terms(self):
+        return self.terms
+
+    @cached_property
+    def design(self):
+        """Weight, stratum and cluster of every round, as they were summed."""
+        logs, strata = self.logs, self._strata
+        design = design_of(logs, plain_weights(logs, None, True))
+        if strata == [None]:
+            return design
+        place = {label: k for k, label in enumerate(strata)}
+        places = np.array([place.get(label, 0) for label in logs.loggers.tolist()])
+        return design.with_strata(places[logs.logger_index], strata)
+
+    @property
+    def upper(self):
+        """Which rounds are in the upper half, a mask."""
+        return self.logs.reward > middle_of_range(self.logs.reward_range)
+
+    def take(self, rows):
+        """Return the rounds at some places (an array of ints), in memory."""
+        terms = self.terms.take(rows, axis=1)
+        return Rows(self.design.take(rows), terms, upper=self.upper[rows])
+
+    def labels(self, name):
+        """Return a field or a column of the logs."""
+        return self.reading.labels(name)
+
+    def at(self, logs):
+        """Return self: what is in memory is not what was summed."""
+        return self
+
+
+class WeightsOfFiles:
+    """Plain importance weights of files, as `PlainWeights` of rounds in memory."""
+
+    bound = None
+
+    def __init__(self, rows, ratio, bound):
+        self._rows, self.ratio, self._bound = rows, ratio, bound
+
+    @property
+    def logs(self):
+        """The rounds, without their contexts."""
+        return self._rows.logs
+
+    @cached_property
+    def positive(self):
+        """Those that enter."""
+        return PositiveRounds(self.logs, combined_weights(self.logs, None))
+
+    def find(self):
+        """Return the weights of all rounds."""
+        return self._rows.terms[1]
+
+    def limit(self, w):
+        """Return the largest weight that the policy may have, and where it is from."""
+        found = 0.0 if self._bound is None else self._bound.largest(0.0)
+        logged = float(w.max())
+        return (max(found, logged), self._bound.source) if found else (logged, LOGGED)
+
+
+def with_rows(value, reading, owner):
+    """Give a value from the sums of files the rounds, which are read when asked for."""
+    evaluator, find = reading.stated.evaluators[owner[0]], value._find_reach
+    about = reading, owner
+    counted, weighted = value._rows.counted, find.weighted
+    value._rows = RowsOfFiles(*about, value._estimate.sums, counted)
+    value._bound = evaluator._deviation_bound
+    if weighted is not None:
+        rows = RowsOfFiles(*about, weighted.sums, counted, weighted=True)
+        find.weighted = SummedWeights(weighted.sums, weighted.owner, rows)
+    if evaluator._plain_ratio is not None:
+        rows = RowsOfFiles(*about, value._estimate.sums, counted, weighted=True)
+        value._plain_weights = WeightsOfFiles(rows, evaluator._plain_ratio, find.bound)
+    return value

@@ -1,0 +1,185 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What sums do not tell is asked of the files again, and gives what memory gives."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import Ridge
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    BanditLogs,
+    DoublyRobust,
+    LogSmoothing,
+    MultiLoggerIPS,
+    RewardModelPolicy,
+    SwitchDR,
+    evaluate,
+    summarize,
+)
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.displays import ConvergenceDisplay
+from skope_ope.policies import action_probabilities
+from tests.evaluators._parquet_worlds import lazy_world
+from tests.evaluators.core._asked import by_pickle
+
+pytestmark = [
+    pytest.mark.frames,
+    pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning"),
+]
+pytest.importorskip("pyarrow")
+EVALUATORS = {
+    "IPS": IPS(),
+    "SNIPS": SNIPS(),
+    "DoublyRobust": DoublyRobust(reward_model="q"),
+    "SwitchDR": SwitchDR(reward_model="q", tau=2.0),
+    "LogSmoothing": LogSmoothing(lam=0.1),
+    "balanced": MultiLoggerIPS(pooling="balanced"),
+    "naive": MultiLoggerIPS(self_normalized=True),
+}
+
+
+def logs_with(**given):
+    """Clicks with a policy, predictions and two days as columns."""
+    logs, policy, _ = make_bandit_logs(600, random_state=0, return_truth=True)
+    pi = action_probabilities(policy, logs)
+    rng = np.random.default_rng(0)
+    q = rng.uniform(size=pi.shape)
+    columns = {"pi": pi, "old": np.full(pi.shape, 1 / 3), "q": q}
+    columns["day"] = rng.integers(0, 3, len(logs))
+    about = {"propensity": logs.propensity, "actions": logs.actions} | given
+    rounds = logs.context, logs.action, logs.reward
+    return BanditLogs(*rounds, **about).with_columns(**columns)
+
+
+@pytest.fixture(params=["plain", "groups and weights", "loggers"])
+def pair(request, tmp_path):
+    """Tables of the same values, of files and of rounds in memory."""
+    rng, names, given = np.random.default_rng(1), list(EVALUATORS)[:5], {}
+    if request.param == "groups and weights":
+        given = {"group": rng.integers(0, 60, 600), "sample_weight": rng.random(600)}
+    if request.param == "loggers":
+        names = ["balanced", "naive"]
+        proba, logger = rng.uniform(0.2, 0.8, (600, 2)), rng.integers(0, 2, 600)
+        given = {"logger": logger, "logger_proba": proba}
+        given["propensity"] = proba[np.arange(600), logger]
+    logs = logs_with(**given)
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=3)
+    policies = {"pi": "pi", "old": "old"}
+    evaluators = {name: EVALUATORS[name] for name in names}
+    return [evaluate(policies, one, evaluators=evaluators) for one in (lazy, logs)]
+
+
+def pairs(pair):
+    """Values of files and of memory."""
+    for name in {name for _, name in pair[0]}:
+        yield pair[0]["pi", name], pair[1]["pi", name]
+
+
+def test_round_values(pair):
+    for files, memory in pairs(pair):
+        assert_allclose(files.round_values, memory.round_values, rtol=1e-9, atol=1e-9)
+    for name in {name for _, name in pair[0]}:
+        files, memory = (table["pi", name] - table["old", name] for table in pair)
+        assert_allclose(files.round_values, memory.round_values, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("key", ["day", "action", np.arange(600) % 4])
+def test_groups_of_rounds_by_any_labels(pair, key):
+    for files, memory in pairs(pair):
+        found, whole = files.by(key), memory.by(key)
+        assert list(found) == list(whole)
+        for label, value in whole.items():
+            one = found[label]
+            assert_allclose(one.value, value.value, rtol=1e-10)
+            assert_allclose(one.standard_error, value.standard_error, rtol=1e-9)
+            limits = one.confidence_interval(), value.confidence_interval()
+            assert_allclose(*limits, rtol=1e-9, atol=1e-12)
+
+
+def test_resamples(pair):
+    for files, memory in pairs(pair):
+        for method in ("bootstrap", "percentile"):
+            found, whole = (
+                one.confidence_interval(method=method, n_resamples=1000)
+                for one in (files, memory)
+            )
+            assert_allclose(found, whole, rtol=0.1)  # groups stand in another order
+
+
+def test_methods_that_need_weights_and_rewards(tmp_path):
+    logs = logs_with(reward_range=(0, 1))
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
+    for evaluator, some in (
+        (IPS(), ("betting", "hoeffding", "empirical_bernstein", "log_smoothing")),
+        (SNIPS(), ("betting", "empirical_likelihood", "cressie_read")),
+    ):
+        files, memory = (evaluator.fit(one).evaluate("pi") for one in (lazy, logs))
+        for method in some:
+            bound = {} if method == "log_smoothing" else {"max_weight": 60}
+            found, whole = (
+                one.confidence_interval(method=method, **bound)
+                for one in (files, memory)
+            )
+            assert_allclose(found, whole, rtol=1e-9)
+    found, whole = (one.sensitivity([1, 2]) for one in (files, memory))
+    for name in ("low", "high", "interval_low", "interval_high"):
+        assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-8)
+    assert_allclose(files.breakdown_gamma(0.4), memory.breakdown_gamma(0.4))
+    about = {"max_weight": 60, "reward_bound": 1}
+    files, memory = (IPS().fit(one).evaluate("pi") for one in (lazy, logs))
+    assert files.deviation_bound(**about) == memory.deviation_bound(**about)
+    shown = [ConvergenceDisplay.from_values({"new": one}) for one in (files, memory)]
+    assert_allclose(shown[0].value, shown[1].value, rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_a_policy_that_predicts_is_asked_part_by_part(tmp_path):
+    logs = logs_with()
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
+    policy = RewardModelPolicy(Ridge()).fit(lazy.head(200))
+    files, memory = (SNIPS().fit(one).evaluate(policy) for one in (lazy, logs))
+    assert_allclose(files.round_values, memory.round_values, rtol=1e-10)
+
+
+def test_an_alarm_of_the_tail_asks_the_rounds(tmp_path):
+    rng, n = np.random.default_rng(0), 500
+    reward = rng.lognormal(sigma=1.5, size=n) * (rng.random(n) < 0.2)
+    logs = BanditLogs(np.zeros((n, 1)), rng.integers(0, 2, n), reward, 0.5)
+    logs = logs.with_columns(pi=np.tile([0.2, 0.8], (n, 1)))
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
+    found, whole = (
+        IPS().fit(one).evaluate("pi").confidence_interval() for one in (lazy, logs)
+    )
+    assert_allclose(found, whole)
+    [told], [told_of_all] = found.warnings, whole.warnings
+    assert str(told) == str(told_of_all) and told.value > 0.22
+
+
+def test_what_has_no_files_any_more_says_so(tmp_path):
+    logs = logs_with()
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=2)
+    value = evaluate("pi", lazy, evaluators=["SNIPS"])["SNIPS"]
+    days = sum(summarize("pi", logs[k::2], evaluators=["SNIPS"]) for k in (0, 1))
+    for gone in (by_pickle(value), days.values()["SNIPS"]):
+        for ask in (
+            lambda gone: gone.round_values,
+            lambda gone: gone.by("action"),
+            lambda gone: gone.sensitivity(),
+            lambda gone: gone.confidence_interval(method="betting"),
+        ):
+            with pytest.raises(ValueError, match="sums"):
+                ask(gone)
+
+
+def test_files_that_changed_are_told(tmp_path):
+    logs = logs_with()
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=2)
+    value = evaluate("pi", lazy, evaluators=["SNIPS"])["SNIPS"]
+    for path in sorted(tmp_path.glob("*.parquet"))[:1]:
+        lazy_world(logs[:50], tmp_path, np.random.RandomState(0), n_files=1)
+        assert path.exists()
+    with pytest.raises((RuntimeError, ValueError), match=r"changed|rows"):
+        _ = value.round_values
