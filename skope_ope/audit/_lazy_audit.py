@@ -168,7 +168,7 @@ def _of_all_rounds(policy, lazy, n_jobs):
     """Return facts and findings of the weights of all rounds."""
     given = {"evaluators": {"IPS": IPS()}, "n_jobs": n_jobs}
     sums = summarize({POLICY_NAME: policy}, lazy, **given)._sums
-    summary = sums.by_evaluator["IPS"].summary(POLICY_NAME)
+    summary = sums.by_evaluator["IPS"][POLICY_NAME]
     overlap, tally, log = summary.overlap, summary.tally, sums.log
     target = SimpleNamespace(logged_only=not tally.table, array=None)
     found = []

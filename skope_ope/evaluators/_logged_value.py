@@ -11,7 +11,7 @@ from skope_ope.evaluators.core._estimate import Estimate, sums_of_rounds
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._halves import WEIGHT, middle_of_range
-from skope_ope.evaluators.core._largest_deviation import LargestDeviation
+from skope_ope.evaluators.core._largest_deviation import LargestDeviation, effective
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
@@ -83,6 +83,13 @@ class MeanDeviation(LargestDeviation):
     def _largest(self, strata, max_weight, spare):
         refuse_stated(max_weight)
         return np.ones(len(strata)), None
+
+    def effective_rounds(self, value):
+        """Return those of the halves by their sample weights."""
+        estimate = value._estimate
+        parts = ((one.mass, one.square) for one in (estimate.sums, estimate.sums.upper))
+        found = effective(estimate.shares.weight, *parts)
+        return [(m, m) for m in found]
 
     def _gains(self, estimate):
         """Return sums of rewards and of rounds over the cells, and the offset."""

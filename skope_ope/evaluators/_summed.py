@@ -38,7 +38,8 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
     shares = None
     if any(one._mixes_loggers(asked.head) for one in evaluators.values()):
         shares = logger_shares(logs, asked.n_jobs)
-    stated = Stated(policies, evaluators, sources, asked.n_rounds, shares, asked.by)
+    about = policies, evaluators, sources, asked.n_rounds, not kept, shares, asked.by
+    stated = Stated(*about)
     stated.check(asked.head)
     reading = None
     if asked.lazy:

@@ -227,7 +227,7 @@ class ValueSummary:
         """
         sums = self._some_sums()
         name = next(iter(self.evaluators)) if evaluator is None else evaluator
-        summary = sums.by_evaluator[name].summary(LOGGER)
+        summary = sums.by_evaluator[name][LOGGER]
         return logged_value_of_sums(
             summary, sums.log, sums.n, **self._about(sums, (name, LOGGER))
         )
@@ -272,7 +272,7 @@ class ValueSummary:
         """Return the values of some sums by (policy, evaluator)."""
         joint = sums.by_evaluator
         return {
-            (policy, name): self._value(sums, joint[name].summary(policy), policy, name)
+            (policy, name): self._value(sums, joint[name][policy], policy, name)
             for policy in sums.policies
             for name in self.evaluators
         }
@@ -317,14 +317,14 @@ class ValueSummary:
     def _values_by(self, sums, policy, name, column):
         """Return the values of the groups of rounds of a column, by label."""
         limits = None if sums.log is None else known_range(sums.log)
-        of_all, found = sums.by_evaluator[name].summary(policy), {}
+        of_all, found = sums.by_evaluator[name][policy], {}
         whole = self._value(sums, of_all, policy, name)._find_reach
         for label in in_order(sums.by[column]):
             part = sums.by[column][label]
             if part.counts is None:  # all its rounds have sample weight zero
                 found[label] = self._nothing(part, name, label)
                 continue
-            summary = part.by_evaluator[name].summary(policy)
+            summary = part.by_evaluator[name][policy]
             value = self._value(part, summary, policy, name)
             value.estimator = f"{value.estimator} of {label!r}"
             # the range of the rewards is that of the whole log
@@ -478,8 +478,8 @@ class ValueSummary:
 
     @property
     def _frame(self):
-        joint = next(iter(self._sums.by_evaluator.values()))
-        return joint.summary(joint.policies[0]).sums.frame
+        of_one = next(iter(self._sums.by_evaluator.values()))
+        return of_one[self._sums.policies[0]].sums.frame
 
 
 def _restored(header, tables, given):

@@ -24,26 +24,32 @@ class Deviations(NamedTuple):
     known = True  # whether these are the sums, or bounds of them
 
     n: int  # number of rounds
-    # Sum and sum of squares of those above; of the sums of groups, where there are
-    # groups
+    # Sum and sum of squares of those above, and of the sizes of those below; of the
+    # sums of groups, where there are groups
     up: float
-    # Sum and sum of squares of those above; of the sums of groups, where there are
-    # groups
     up_square: float
-    down: float  # sum and sum of squares of the sizes of those below
-    down_square: float  # sum and sum of squares of the sizes of those below
+    down: float
+    down_square: float
     # Sum of the third powers of the sizes of those above, or of those below where it is
     # larger. They are kept apart, for heavy weights below may hide heavy rewards above
     third: float
-    largest: float  # the extremes of all
-    least: float  # the extremes of all
+    largest: float  # of all
+    least: float  # of all
     noise: float = 0.0  # sum of squares of what has a normal limit beside the events
+    varying: float = 0.0  # what of it comes from rewards, and so counts as events
+    # Sums of v^2 / y over all kinds upwards and downwards; None: they are of one kind
+    skews: tuple | None = None
 
     @property
     def events(self):
         """(sum c)^2 / sum c^2 of the deviations up, and of those down."""
+        # Of several kinds: as many as would be so skewed.
         sides = (self.up, self.up_square), (self.down, self.down_square)
-        return [total * total / square if square else 0.0 for total, square in sides]
+        if self.skews is None:
+            return [y * y / square if square else 0.0 for y, square in sides]
+        pairs = zip(sides, self.skews, strict=True)
+        squares = [(square + self.varying / 2, skew) for (_, square), skew in pairs]
+        return [v**3 / skew**2 if skew else 0.0 for v, skew in squares]
 
     @property
     def effective_events(self):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One rule of intervals: rounds in memory, days that are added and saved sums."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -20,11 +21,14 @@ from skope_ope import (
     MultiLoggerIPS,
     SubGaussianIPS,
     SwitchDR,
+    UniformPolicy,
+    compare_policies,
     summarize,
 )
+from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators import ValueSummary, evaluate
 from skope_ope.evaluators.core._extremes import Extremes
-from skope_ope.exceptions import OPEWarning
+from skope_ope.exceptions import FewEventsWarning, OPEWarning
 
 K = 3
 quiet = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -184,6 +188,27 @@ def test_many_rewards_above_the_middle_are_no_few_events():
     assert value.verdict == "trustworthy"
 
 
+def test_rounds_without_a_click_are_no_few_events_of_a_model():
+    """Within their half predictions alone differ, in as many rounds as it has."""
+    logs = make_bandit_logs(600, random_state=0).replace(logging_proba=None)
+    value = DoublyRobust().fit(logs).evaluate(UniformPolicy())
+    assert value.confidence_interval().warnings == ()
+
+
+@quiet
+def test_groups_have_the_smoothing_of_the_whole_log():
+    """Where lam follows the number of rounds, those of a group do not change it."""
+    group = np.arange(400) % 10
+    reward, rounds = 1.0 * (group == 1), (np.zeros((400, 1)), np.arange(400) % 4 > 1)
+    logs = BanditLogs(*rounds, reward, 0.5, reward_range=(0, 1))
+    found, stated = (
+        LogSmoothing(lam=lam).fit(logs).evaluate(UniformPolicy()).by(group)[0]
+        for lam in (None, 1 / np.sqrt(400))
+    )
+    assert_allclose(limits(found), limits(stated), rtol=1e-12)
+    assert 0 < found.confidence_interval().high < 1
+
+
 def test_corners_hold_all_pairs_of_predictions():
     rng = np.random.default_rng(0)
     q = rng.normal(size=200)
@@ -193,3 +218,87 @@ def test_corners_hold_all_pairs_of_predictions():
     for slope in rng.normal(size=(50, 2)):
         assert (corners @ slope).max() >= (slope[0] * q + slope[1] * v).max() - 1e-12
     assert np.all(corners.min(axis=0) >= [q.min() - 1e-12, v.min() - 1e-12])
+
+
+def ratings(seed=0, n=1500):
+    """Rewards of 4 and 5, and a few of 3, of a range from 1 to 5."""
+    rng = np.random.default_rng(seed)
+    reward = rng.choice([4.0, 5.0], n)
+    reward[rng.random(n) < 0.004] = 3.0
+    action = rng.integers(0, 2, n)
+    return BanditLogs(np.zeros((n, 1)), action, reward, 0.5, reward_range=(1, 5))
+
+
+@pytest.mark.parametrize("evaluator", [SNIPS(), SNDR(reward_model=4.5)])
+@pytest.mark.parametrize("seed", range(5))
+def test_rewards_that_differ_within_a_half_spread(evaluator, seed):
+    """They lie on both sides of the value, and are no events of one side."""
+    logs = ratings(seed)
+    value = evaluator.fit(logs).evaluate(np.tile([0.0, 1.0], (len(logs), 1)))
+    for one in (value, compare_policies({"new": UniformPolicy()}, logs).reference):
+        student = one.confidence_interval(method="student")
+        found = one.confidence_interval()
+        assert 0.99 < found.width / student.width < 1.2
+        assert found.warnings == () and one.verdict == "trustworthy"
+
+
+@quiet
+def test_a_gain_has_the_events_of_both_values():
+    rng, n = np.random.default_rng(0), 400
+    action = (np.arange(n) % 20 == 0).astype(int)
+    reward = (rng.random(n) < 0.1).astype(float)
+    reward[action == 1] = np.arange(20) < 2
+    logs = BanditLogs(np.zeros((n, 1)), action, reward, np.where(action, 0.05, 0.95))
+    fitted = IPS().fit(logs)
+    value, other = (
+        fitted.evaluate(np.tile(row, (n, 1))) for row in ([0.2, 0.8], [0.9, 0.1])
+    )
+    for one in (value, value - other):
+        [warned] = one.confidence_interval().warnings
+        assert isinstance(warned, FewEventsWarning) and warned.value < 4
+
+
+def test_differences_of_pickled_values():
+    logs, _ = world()
+    fitted = SNIPS().fit(logs)
+    pair = [fitted.evaluate(logs.columns[name]) for name in ("new", "old")]
+    stored = [pickle.loads(pickle.dumps(one)) for one in pair]
+    found, whole = (a - b for a, b in (stored, pair))
+    limits = found.confidence_interval(), whole.confidence_interval()
+    assert_allclose(*limits, rtol=1e-12)
+    assert (stored[0] - pair[1]).confidence_interval() == limits[1]
+
+
+def test_days_of_one_logger_each():
+    """The largest weights are those of the loggers, whoever acted on a day."""
+    rng, n = np.random.default_rng(0), 200
+    logger = np.repeat(["a", "b"], n)
+    mu = np.where(logger[:, None] == "a", [[0.5, 0.5]], [[0.95, 0.05]])
+    action = (rng.random(2 * n) > mu[:, 0]).astype(int)
+    reward = (rng.random(2 * n) < 0.35).astype(float)
+    p = mu[np.arange(2 * n), action]
+    logs = BanditLogs(np.zeros((2 * n, 1)), action, reward, p, logger=logger)
+    logs = logs.with_columns(new=np.tile([0.4, 0.6], (2 * n, 1)))
+    evaluator = MultiLoggerIPS(pooling="weighted", divergences={"a": 1.0, "b": 20.0})
+    how = {"evaluators": {"one": evaluator}}
+    days = sum(summarize("new", logs[k], **how) for k in (slice(n), slice(n, None)))
+    found, whole = days.values()["one"], evaluate("new", logs, **how)["one"]
+    assert_allclose(limits(found), limits(whole), rtol=1e-9)
+
+
+@quiet
+def test_differences_of_parts_of_few_rounds():
+    """A part of few rounds may measure its numerators from elsewhere."""
+    rng, n = np.random.default_rng(0), 30
+    p = rng.uniform(0.1, 0.9, n)
+    logs = BanditLogs(np.zeros((n, 1)), rng.integers(0, K, n), np.ones(n), p)
+    new, old = rng.dirichlet([1.0] * K, size=(2, n))
+    logs = logs.with_columns(new=new, old=old, q=rng.uniform(0, 0.2, (n, K)))
+    asked = {"new": "new", "old": "old"}, [SNDR(reward_model="q")]
+    memory = evaluate(asked[0], logs, evaluators=asked[1])
+    parts = [summarize(asked[0], logs[k::3], evaluators=asked[1]) for k in range(3)]
+    found, whole = (
+        table["new", "SNDR"] - table["old", "SNDR"]
+        for table in (sum(parts).values(), memory)
+    )
+    assert_allclose(found.standard_error, whole.standard_error, rtol=1e-9)

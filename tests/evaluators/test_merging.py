@@ -89,7 +89,7 @@ def sums_of(evaluator, policy, logs, **given):
 
 def summary_of(parts, policy="a"):
     """The summary of sums of one evaluator."""
-    return parts.by_evaluator["one"].summary(policy)
+    return parts.by_evaluator["one"][policy]
 
 
 def shares_of(logs):

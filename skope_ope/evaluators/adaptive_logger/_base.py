@@ -181,7 +181,7 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
         return tags
 
 
-def _corners(scored, form, limits, max_weight=None, spare=0.0):
+def _corners(scored, form, limits, max_weight=None):
     """Return the terms of all rounds with the worst and with the best reward."""
     # Every round has the largest weight that it might have had, or none; see
     # `CornerReach`.

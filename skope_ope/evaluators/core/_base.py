@@ -382,6 +382,10 @@ class BaseEvaluator(CallbackSupport, Estimator):
             "memory: lazy.sample(1_000_000)."
         )
 
+    def _stated_by(self, n_rounds):
+        """Return self, or a copy without what the number of all rounds states."""
+        return self
+
     def _unstated_model(self):
         """Return the same of the reward model, where there is one."""
         return unstated_model(self.reward_model_) if self._uses_model else None

@@ -29,14 +29,18 @@ class Extremes(WithPairs):
         the second is more than the first.
     propensity : float
         The smallest one.
+    rounds : ndarray of shape (2, 2)
+        Rounds of the lower and of the upper half, and those with a reward but zero.
     """
 
     def __init__(self, weights=None, q=NONE, v=NONE, gap=NONE, propensity=inf):
         self.weights = {} if weights is None else weights
         self.q, self.v, self.gap, self.propensity = q, v, gap, propensity
+        self.rounds = np.zeros((2, 2))
 
     def take(self, block, rounds, evaluator, design):
         """Take what a block of rounds brings to an evaluator."""
+        self.rounds = self.rounds + block.rounds_of_halves
         w = evaluator._tallied_weight(rounds)
         if w is not None:
             self._take_weights(block, w, None if w is not rounds.w else design)
@@ -45,7 +49,8 @@ class Extremes(WithPairs):
 
     def _take_weights(self, block, w, design):
         if design is None or design.n_strata == 1:
-            self._raise_to(None, _extremes(block, w)[1])
+            label = None if design is None else design.strata[0]
+            self._raise_to(label, _extremes(block, w)[1])
         else:
             largest = block.of(design).largest(w)
             for label, found in zip(design.strata, largest, strict=True):
@@ -76,6 +81,12 @@ class Extremes(WithPairs):
         if weight > -inf:
             self.weights[label] = max(self.weights.get(label, 0.0), weight)
 
+    @property
+    def rewarded_share(self):
+        """Share of the rounds of either half whose reward is not zero; of none, one."""
+        pairs = self.rounds.tolist()
+        return [some / every if some else 1.0 for every, some in pairs]
+
     def largest_weights(self, strata):
         """Return the largest weight of every stratum, by their labels."""
         whole = max(self.weights.values(), default=0.0)
@@ -96,12 +107,14 @@ class Extremes(WithPairs):
         )
         for label, found in other.weights.items():
             out._raise_to(label, found)
+        out.rounds = self.rounds + other.rounds
         return out
 
     def to_table(self):
         """Return the extremes as a dict of arrays."""
         return {
             "extremes_strata": texts_of_labels(self.weights),
+            "extremes_rounds": self.rounds,
             "extremes_weights": np.array(list(self.weights.values()), dtype=float),
             "extremes_numbers": np.array(
                 [*self.q, *self.v, *self.gap, self.propensity]
@@ -116,7 +129,9 @@ class Extremes(WithPairs):
         *model, propensity = table["extremes_numbers"].tolist()
         weights = {labels(text): weight for text, weight in pairs}
         pairs = (tuple(model[k : k + 2]) for k in (0, 2, 4))
-        return cls(weights, *pairs, propensity)
+        out = cls(weights, *pairs, propensity)
+        out.rounds = table["extremes_rounds"]
+        return out
 
 
 def _extremes(block, values):

@@ -6,14 +6,18 @@ Rounds rewarded above the middle of the range of the rewards are the upper half.
 the slopes b of an estimate, what rewards bring to it is :math:`c_i = b^T x_i`, without
 the terms that no reward enters, such as values of a model. A half brings
 
-.. math:: y = \Big|\sum_i c_i\Big|, \qquad v = \sum_i c_i^2,
+.. math:: y = \sum_i c_i, \qquad v = \sum_i c_i^2,
 
 about the mean of these terms, or about zero where y is larger: rounds of weight zero
-must not hide the others. These are the events upwards and downwards whose gamma limits
-`skope_ope.intervals.gamma_interval` combines. What other terms spread beside them has a
-normal limit. In a difference of two values the upper half of the one and the lower half
-of the other go up; each keeps its own number of events, and their squares are scaled to
-the variance of the difference.
+must not hide the others. Were all c of a half alike but for the weights w of the
+rounds, they would be :math:`m = (\sum w)^2 / \sum w^2` events, with the squares
+:math:`y^2 / m`. What v has beyond that are differences within the half, of either sign.
+They spread, as the terms do that no reward enters, and have a normal limit; the latter
+tell nothing of how many events there are. The events, upwards or downwards by the sign
+of y, have the gamma limits that `skope_ope.intervals.gamma_interval` combines.
+
+A difference of two values has the events of both, those of the subtrahend turned; all
+squares are scaled to its variance.
 """
 
 from math import nan, sqrt
@@ -24,7 +28,6 @@ from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._products import quadratic
 from skope_ope.intervals._gamma import Deviations, deviations_of_blocks
 
-TINY = 1e-6  # events: a half whose terms cancel is no count, but a spread
 WEIGHT = -1  # a term moves with the rewards by the weight of its round
 
 
@@ -33,63 +36,83 @@ def middle_of_range(reward_range):
     return 0.5 if reward_range is None else float(np.mean(reward_range))
 
 
-def deviations_of_sums(value, estimates, smooth):
+def deviations_of_sums(value, parts):
     """Return the `Deviations` of a value, or of a difference of two.
 
     Parameters
     ----------
     value : PolicyValue
         What is to be spread.
-    estimates : list of one or two Estimate
+    parts : list of one or two PolicyValue
         The value, or the minuend and the subtrahend.
-    smooth : list of tuple
-        Of each the numbers of the terms that no reward enters.
     """
     n = value.n_rounds
     scale = sqrt(n * max(n - 1, 1))
+    estimates = [one._estimate for one in parts]
     if estimates[0].frame.clustered:
         change = estimates[0].cluster_sums
         for other in estimates[1:]:
             change = change - other.cluster_sums
         return deviations_of_blocks([scale * change], n)
-    y, v = np.zeros(2), np.zeros(2)  # down, up
-    for estimate, some, turn in zip(estimates, smooth, (1, -1), strict=False):
-        sums, squares = _halves(estimate, some)
-        y += scale * sums[::turn]
-        v += scale * scale * squares[::turn]
-    square, noise = (scale * value.standard_error) ** 2, 0.0
-    if len(estimates) > 1 and v.sum() > square:
-        common = square / float(v.sum())
-        y, v = y * sqrt(common), v * common
-    else:
-        noise = max(square - float(v.sum()), 0.0)
-    (down, up), (down_square, up_square) = y.tolist(), v.tolist()
-    return Deviations(n, up, up_square, down, down_square, nan, 0.0, 0.0, noise)
+    sides, noise, skew = ([0.0] * 3, [0.0] * 3), 0.0, 0.0
+    for one, turn in zip(parts, (1, -1), strict=False):
+        find = one._find_reach
+        for y, v, rest, rounds in _halves(one._estimate, find, one):
+            side = sides[turn * y < 0]
+            y, v, rest = scale * abs(y), scale**2 * v, scale**2 * rest
+            for k, more in enumerate((y, v, v * v / y if v else 0.0)):
+                side[k] += more
+            noise, skew = noise + rest, skew + _skew_of_noise(rest, rounds)
+    square = (scale * value.standard_error) ** 2
+    events = sides[0][1] + sides[1][1]
+    whole = events + noise
+    common = square / whole if len(parts) > 1 and whole > square else 1.0
+    others = max(square - common * whole, 0.0)  # of terms that no reward enters
+    (up, up_square, up_skew), (down, down_square, down_skew) = (
+        [found * sqrt(common) ** (k + 1) for k, found in enumerate(side)]
+        for side in sides
+    )
+    skew, noise = skew * common**1.5, common * noise
+    squares = up, up_square, down, down_square
+    skews = up_skew + skew, down_skew + skew
+    return Deviations(n, *squares, nan, 0.0, 0.0, noise + others, noise, skews)
 
 
-def _halves(estimate, smooth):
-    """Return y and v of the lower and of the upper half, arrays of two."""
+def _skew_of_noise(square, rounds):
+    """Return v^2 / y of the deviations to one side that noise of some rounds has."""
+    # Of normal deviations half of the squares is above, and their sum is .4 sd each.
+    return (square / 2) ** 2 / (0.4 * sqrt(square * rounds)) if square > 0 else 0.0
+
+
+def _halves(estimate, find, value):
+    """Return y, the squares of the events and the others, and how many rounds vary."""
     sums = estimate.sums
     moves = dict(enumerate(sums.moves or ()))
-    moved = [j for j in range(sums.n_terms) if j not in smooth]
+    moved = [j for j in range(sums.n_terms) if j not in find.smooth]
     slopes = estimate.slopes_of(moved)
     over = float if sums.frame.n_strata == 1 else total
-    whole, upper = (
-        (_linear(slopes, one, over), quadratic(slopes, one.product, over)[0])
-        for one in (sums, sums.upper)
-    )
     about_zero = slopes[-1] * 0.0
     for j in moved:
         # what moves with all rewards has no zero of its own
         near = estimate.means[j] if moves.get(j) == WEIGHT else 0.0
         about_zero = about_zero + slopes[j] * (sums.origin[j] - near)
     plain = [*slopes[:-1], about_zero]
-    of_zero = [_linear(plain, one, over) for one in (sums, sums.upper)]
-    y = np.array([whole[0] - upper[0], upper[0]])
-    z = np.array([of_zero[0] - of_zero[1], of_zero[1]])
-    v = np.maximum([whole[1] - upper[1], upper[1]], 0.0)
-    y = np.maximum(abs(y), abs(z))
-    return y, np.where(y * y > TINY * v, v, 0.0)
+    whole, upper = (
+        (
+            _linear(slopes, one, over),
+            _linear(plain, one, over),
+            quadratic(slopes, one.product, over)[0],
+        )
+        for one in (sums, sums.upper)
+    )
+    found, lower = [], [a - b for a, b in zip(whole, upper, strict=True)]
+    rounds = find.effective_rounds(value)
+    for half, (m, varying) in zip((lower, upper), rounds, strict=True):
+        y, v = max(half[:2], key=abs), max(half[2], 0.0)
+        alike = y * y / m if m > 0 else v * bool(y)
+        events = min(v, alike)
+        found.append((y, events, v - events, max(varying, 1.0)))
+    return found
 
 
 def _linear(slopes, sums, over):

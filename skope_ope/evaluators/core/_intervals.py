@@ -160,10 +160,10 @@ def _spread(value):
 def _events(value, reach):
     """Return the effective events on the side that has fewer of them."""
     # Of the sides where a round that was not seen may be large.
-    sizes = _largest(value._deviations, reach)
-    pairs = zip(value._deviations.events, sizes, strict=True)
+    found = value._deviations
+    pairs = zip(found.events, _largest(found, reach), strict=True)
     large = NEGLIGIBLE * _spread(value)
-    return min((found for found, size in pairs if size > large), default=inf)
+    return min((events for events, size in pairs if size > large), default=inf)
 
 
 def effective_events(value):
@@ -171,6 +171,8 @@ def effective_events(value):
     reach = value._reach()
     if reach is not None and not isnan(reach.up) and value._deviations.known:
         return _events(value, reach)
+    if value._is_of_halves and reach is not None:
+        return nan  # of predictions alone
     found = value._deviations_of_rounds if value._is_of_halves else value._deviations
     return found.effective_events if found is not None and found.known else nan
 
@@ -313,7 +315,7 @@ def _bounded(method, value, level, **options):
         reach = replace(reach, lost=getattr(value._find_reach, "lost", 0.0))
     low, high, warned = _within(found.low, found.high, reach, value.value, proven=True)
     if method in ASYMPTOTIC and not isnan(value.value):
-        warned += _asymptotic_warnings(method, value._deviations.effective_events)
+        warned += _asymptotic_warnings(method, effective_events(value))
     return ConfidenceInterval(
         low,
         high,

@@ -23,7 +23,7 @@ def evaluate_jobs(jobs, positive, n_jobs=1, keep=False):
     """Return the results of several jobs, from one pass over the rounds."""
     observed, kept = observers_of(jobs, positive), KeptRounds(jobs, positive, keep)
     observers = [*observed.values(), *kept.bounds_in_pass]
-    weighted = _weighted_jobs(jobs, positive)
+    weighted = _weighted_jobs(jobs)
     all_jobs = [*jobs, *weighted, *kept.in_pass]
     run(positive.all_logs, all_jobs, positive, observers, n_jobs=n_jobs)
     for job in [*jobs, *weighted]:
@@ -32,18 +32,16 @@ def evaluate_jobs(jobs, positive, n_jobs=1, keep=False):
         return [job.evaluator._policy_value(job, positive, observed) for job in jobs]
 
 
-def _weighted_jobs(jobs, positive):
-    """Return jobs that sum weighted rewards, of which intervals of others need sums."""
-    # Those with a model, where events are few, and all where rounds have clusters.
+def _weighted_jobs(jobs):
+    """Return jobs that sum weighted rewards and weights, which intervals need, too."""
     found, extremes = {}, {}
-    clustered = positive.all_logs.group is not None
     for job in jobs:
         evaluator = job.evaluator
         key = id(job.target), evaluator._weight_kind, evaluator._strata_key
         of_model = *key, id(job.source)
         job.takes_extremes = of_model not in extremes
         job.extremes = extremes.setdefault(of_model, Extremes())
-        if evaluator._uses_weights and (evaluator._uses_model or clustered):
+        if evaluator._uses_weights:
             if key not in found:
                 found[key] = evaluator._job_like(job, WeightedRewards(evaluator))
             job.weighted = found[key]
@@ -62,6 +60,7 @@ def largest_deviation(job, positive, lost, shift):
         lost,
         None if weighted is None else _weighted_rounds(weighted, logs),
         BoundOfJob(job),
+        len(logs),
     )
 
 

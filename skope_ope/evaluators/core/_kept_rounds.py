@@ -2,16 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a pass saw of the rounds, a few numbers of each: nobody is asked again.
 
-Round values and intervals follow from the weight of every round and from what the model
-says of its logged action and of the policy. Where a policy or a model predicts, the
-pass that gives the values keeps these; where tables stand for both, they are looked up
-when they are first wanted, once for all evaluators of a policy.
+Round values, and intervals from bounds of weights, follow from the weight of every
+round and from what the model says of its logged action and of the policy. Where a
+policy or a model predicts, the pass that gives the values keeps these; where tables
+stand for both, they are looked up when they are first wanted, once for all evaluators
+of a policy.
 """
 
 from functools import partial
 from operator import attrgetter
-
-import numpy as np
 
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._drowned import beyond_floats
@@ -109,18 +108,15 @@ class KeptRounds:
         observers = [*tellers, *bounds]
         run(self.logs, [again], self.positive, observers, tables=bool(bounds))
 
-    def rounds(self, job, offset, rows=slice(None), weight=None, reward=None, p=1.0):
+    def rounds(self, job, offset, rows=slice(None)):
         """Return some rounds as the formula of an evaluator takes them."""
         w, pi, q, v = self.parts(job, rows)
         r = self.logs.reward[rows]
-        r = r if reward is None else np.full(len(r), reward)
-        if weight is not None:
-            w, pi = np.broadcast_to(weight, len(r)), None
         if offset and job.evaluator._moves is not None:
             r = r - offset
             q, v = (None if x is None else x - offset for x in (q, v))
         n, shift = self.n, known_shift(self.logs)
-        about = {"n_rounds": n, "shift": shift, "logged_proba": pi, "p": p}
+        about = {"n_rounds": n, "shift": shift, "logged_proba": pi}
         return StoredRounds(w=w, b=w, r=r, q=q, v=v, **about)
 
     def terms(self, job, offset):

@@ -8,7 +8,6 @@ all rounds would, for rounds in memory, files, lazy frames and merged days alike
 """
 
 from copy import copy
-from itertools import product
 from math import inf, sqrt
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._extremes import known
 from skope_ope.evaluators.core._functions import ratio
+from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._reach import SPARE, Reach, typical
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._weight_bound import LOGGED, SMALLEST, stated_weight
@@ -58,12 +58,14 @@ class LargestDeviation:
         lost=0.0,
         weighted=None,
         bound=None,
+        n_rounds=None,
     ):
         self.evaluator, self.limits, self.extremes = evaluator, limits, extremes
         self.shift, self.seen, self.lost = shift, seen, lost
-        # What has sums of weighted rewards and weights, where clusters or a model need
-        # them; what knows of weights that were not logged
+        # What has sums of weighted rewards and weights; what knows of weights that were
+        # not logged
         self.weighted, self.bound = weighted, bound
+        self.n_rounds = n_rounds  # of the whole log, where a parameter follows it
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a value, or None where no range is known."""
@@ -84,9 +86,21 @@ class LargestDeviation:
             return None
         return self._within(self.seen, value, error=inf)  # of seen weights, too
 
+    @property
+    def smooth(self):
+        """Numbers of the terms that no reward enters; None: no weights are used."""
+        return self.evaluator._smooth if self.evaluator._uses_weights else None
+
+    def effective_rounds(self, value):
+        """Return (sum w)^2 / sum w^2 of either half, and of the rounds with rewards."""
+        sums, share = self.weighted.sums, value._estimate.shares.weight
+        found = effective(share, *map(_of_weights, (sums, sums.upper)))
+        pairs = zip(found, self.extremes.rewarded_share, strict=True)
+        return [(m, m * share) for m, share in pairs]
+
     def without_model(self, value):
         """Return the value of the same rounds by weights and rewards alone, or None."""
-        if not (self.evaluator._uses_model and self.weighted is not None):
+        if not (self.evaluator._uses_model and self.evaluator._uses_weights):
             return None
         alone = copy(self)
         alone.evaluator, alone.bound = WeightedRewards(self.evaluator), None
@@ -133,14 +147,17 @@ class LargestDeviation:
         """Return (lowest, highest) deviation of a round, with either end of a range."""
         estimate, n = value._estimate, value.n_rounds
         offset = 0.0 if self.evaluator._moves is None else estimate.offset
-        model = self.extremes.model_corners()
+        corners = np.array(self.extremes.model_corners())
         scale, found = sqrt(n * max(n - 1, 1)) * estimate.frame.heaviest, []
         for stratum, most in enumerate(largest.tolist()):
-            corners = product(limits, self._weights_up_to(most), model)
-            r, w, q, v = np.array([(r, w, *pair) for r, w, pair in corners]).T
+            weights = self._weights_up_to(most)
+            r = np.repeat(limits, len(weights) * len(corners))
+            w = np.tile(np.repeat(weights, len(corners)), 2)
+            q, v = np.tile(corners.T, 2 * len(weights))
             given = {"r": r - offset, "q": q - offset, "v": v - offset, "w": w, "b": w}
+            given |= {"shift": self.shift, "n_rounds": self.n_rounds}
             for p in (1.0, self.extremes.propensity):
-                rounds = StoredRounds(p=p, shift=self.shift, n_rounds=n, **given)
+                rounds = StoredRounds(p=p, **given)
                 change = influence(estimate, self.evaluator._terms(rounds), stratum)
                 found.append(scale * change.reshape(2, -1))
                 if "pi" not in vars(rounds):
@@ -152,7 +169,7 @@ class LargestDeviation:
         """Return weights among which one takes a round furthest from the estimate."""
         some, change = largest * STEPS, self.evaluator._weights
         if not largest > 0 or np.array_equal(change(some), some):
-            return 0.0, largest
+            return some
         tried = np.append(some, np.geomspace(1e-6 * largest, largest, MANY))
         for _ in range(ZOOMS):
             tried.sort()
@@ -165,10 +182,9 @@ class LargestDeviation:
         """Return what a typical group may add upwards and downwards."""
         estimate, n = value._estimate, value.n_rounds
         frame = estimate.frame
-        found = self._gains(estimate) if frame.clustered else None
-        if found is None:
+        if not frame.clustered:
             return 0.0, 0.0
-        gain, w, offset = found
+        gain, w, offset = self._gains(estimate)
         smooth = self.evaluator._smooth
         first = next(j for j in range(len(estimate.means)) if j not in smooth)
         slope = estimate.plain_slopes[first]
@@ -182,14 +198,29 @@ class LargestDeviation:
 
     def _gains(self, estimate):
         """Return weighted rewards and weights over the cells, and the offset."""
-        if self.weighted is None:
-            return None
         sums = self.weighted.sums
         gain, w = (
-            total + near * sums.totals[-1]
-            for total, near in zip(sums.totals, sums.origin, strict=False)
+            found + near * sums.totals[-1]
+            for found, near in zip(sums.totals, sums.origin, strict=False)
         )
         return gain, w, sums.offset
+
+
+def _of_weights(sums):
+    """Return the sums of the weights and of their squares, by stratum."""
+    near = sums.origin[1]
+    square = sums.product(1, 1) + 2 * near * sums.product(2, 1) + near**2 * sums.square
+    return sums.first[1] + near * sums.mass, square
+
+
+def effective(share, whole, upper):
+    """Return effective numbers of the halves, from sums of weights and of squares."""
+    (w, square), (above, square_above) = (
+        (total(share * first), total(share * share * second))
+        for first, second in (whole, upper)
+    )
+    pairs = (w - above, square - square_above), (above, square_above)
+    return [w * w / square if square > 0 else 0.0 for w, square in pairs]
 
 
 def influence(estimate, terms, stratum):

@@ -85,7 +85,7 @@ class Lift:
     >>> lift = evaluator.evaluate(policy).lift(baseline)
     >>> low, high = lift.confidence_interval()
     >>> f"{lift:+.1%}, {low:+.1%} to {high:+.1%}"
-    '+45.0%, +22.2% to +70.0%'
+    '+45.0%, +22.3% to +69.9%'
     """
 
     def __init__(

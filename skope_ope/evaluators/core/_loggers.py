@@ -165,8 +165,8 @@ class OverlapByLogger:
     """Sums of the importance weights of one policy, logger by logger."""
 
     def __init__(self, loggers):
-        self.loggers, self.sums = loggers, Sums(loggers.design)
-        self.bounded = Sums(loggers.design)
+        self.loggers, self.sums = loggers, Sums(loggers.design, halves=False)
+        self.bounded = Sums(loggers.design, halves=False)
         self.max_w, self.missing = np.zeros((2, len(loggers)))
         self.certain, self.lost = np.zeros((2, len(loggers)))
         self.sum_b = 0.0

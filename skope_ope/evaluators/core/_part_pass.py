@@ -13,6 +13,7 @@ from numbers import Real
 from skope_ope.evaluators.core._blocks import BLOCK, blocks
 from skope_ope.evaluators.core._engine import FAR, run
 from skope_ope.evaluators.core._extremes import Extremes
+from skope_ope.evaluators.core._halves import WEIGHT
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._part_weights import KINDS
@@ -22,7 +23,6 @@ from skope_ope.evaluators.core._weight_limits import by_action_alone
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
-WEIGHT = -1  # rewards move by the weight of their round
 REWARD = ("reward",)  # owner of the logged rewards
 
 
@@ -52,11 +52,6 @@ class PartPass:
             return self._log._says_yes_and_no or not self._log.n_rewarded
         reward = self.logs.reward
         return bool(((reward == 0) | (reward == 1)).all())
-
-    @property
-    def bounded(self):
-        """Whether rewards are bounded by themselves, where nothing was stated."""
-        return self.yes_no and bool(self.logs.reward.any())
 
     @cached_property
     def by_action(self):
@@ -118,10 +113,7 @@ class PartPass:
         self.ends[owner] = job.extremes
         self.add_job(job)
         weighted = "weighted", formula._weight_kind, owner[-1]
-        wanted = formula._uses_weights and (
-            source is not None or stack.design.clustered
-        )
-        if wanted and weighted not in self._weighted:
+        if formula._uses_weights and weighted not in self._weighted:
             self._weighted.add(weighted)
             rewards = WeightedRewards(formula)
             self.add_job(StackedJob(rewards, target, None, owner=weighted, stack=stack))

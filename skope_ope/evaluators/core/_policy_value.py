@@ -209,12 +209,12 @@ class PolicyValue(
         """The same from sums in two halves of a known range, otherwise None."""
         if self._limits is None or not self._is_of_halves:
             return None
-        estimates = [one._estimate for one in self._parts]
-        if any(one.sums is None or one.sums.upper is None for one in estimates):
-            return None
-        smooth = [one._find_reach.evaluator._smooth for one in self._parts]
+        for one in self._parts:
+            sums, smooth = one._estimate.sums, one._find_reach.smooth
+            if sums is None or sums.upper is None or smooth is None:
+                return None
         with beyond_floats():
-            return deviations_of_sums(self, estimates, smooth)
+            return deviations_of_sums(self, self._parts)
 
     @property
     def _skewness(self):
@@ -350,8 +350,13 @@ class PolicyValue(
         found = self._deviations
         few = found.effective_events < FEW_EVENTS
         other = without_model(self) if few and self._limits is not None else None
-        about = other, list(found), self._is_of_halves
-        return StatedReach(self._limits, self._reach(), *about)
+        out = StatedReach(self._limits, self._reach(), other, list(found))
+        out.of_halves = self._is_of_halves
+        smooth = self._find_reach.smooth if out.of_halves else None
+        if smooth is not None and self._limits is not None:
+            out.smooth = smooth
+            out.rounds = self._find_reach.effective_rounds(self)
+        return out
 
     def __copy__(self):
         # not by the state of a pickle, which leaves the rounds behind

@@ -10,7 +10,7 @@ round value: that of a round with the largest weight and the best or worst rewar
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from math import inf, nan
+from math import nan
 
 import numpy as np
 
@@ -94,6 +94,8 @@ class Reach:
 class DifferenceReach:
     """The reach of a difference of two values from the same rounds."""
 
+    smooth = None  # it is no part of another difference
+
     def __init__(self, a, b):
         self.a, self.b = a, b
 
@@ -144,10 +146,16 @@ class DifferenceReach:
 class StatedReach:
     """The reach that was found before the rounds were left behind."""
 
+    smooth = None  # see `LargestDeviation`; None: a value that is no part of another
+
     def __init__(self, limits, reach, other=None, deviations=None, of_halves=False):
         self.limits, self.reach, self.other = limits, reach, other
         self.deviations = deviations  # numbers of `Deviations`, where they were found
         self.of_halves = of_halves
+
+    def effective_rounds(self, value):
+        """Return those of the halves, as they were found."""
+        return self.rounds
 
     def without_model(self, value):
         """Return the value of the same rounds without a reward model, or None."""
@@ -186,24 +194,19 @@ class CornerReach:
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `PolicyValue`, or None where no range is known."""
-        # `error` is the standard error beside which rare weights are neglected; None:
-        # that of the value.
         if self.limits is None:
             return None
-        return self._within(self.limits, value, max_weight, error)
+        return self._within(self.limits, value, max_weight)
 
     def of_seen_rewards(self, value):
         """Return the `Reach` if no reward were beyond those of the log."""
         # A single round may then be as heavy as the heaviest and bring the rarest
         # reward, though no round was both.
         limits = float(self.reward.min()), float(self.reward.max())
-        return self._within(limits, value, error=inf)  # of seen weights, too
+        return self._within(limits, value)
 
-    def _within(self, limits, value, max_weight=None, error=None):
-        low, high = limits
-        error = value.standard_error if error is None else error
-        spare = SPARE * error / (high - low) if error > 0 and high > low else 0.0
-        corners, own, max_weight, source = self.corners(limits, max_weight, spare)
+    def _within(self, limits, value, max_weight=None):
+        corners, own, max_weight, source = self.corners(limits, max_weight)
         worst, best = (self._extremes(value, terms) for terms in corners)
         of_group = self._of_group(value, own)
         about = max_weight, source, of_group, self.lost
@@ -323,7 +326,7 @@ def without_model(value):
     return None if find is None else find.without_model(value)
 
 
-def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
+def weighted_corners(terms, w, reward, limits, max_weight=None):
     """Return the terms of all rounds with the best and with the worst reward."""
     # The first term is w r, or moves with the reward as w r does; where there is a
     # second it is w.

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""How far out rounds lie: extremes of weights, terms and model values, which merge.
+"""How far out rounds lie: extremes of weights and terms, which merge.
 
 Intervals ask how far the value of a round may lie from the estimate. The answer is
 linear in the terms, so that it is found at an extreme one, and extremes of parts of a

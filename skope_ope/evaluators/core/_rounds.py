@@ -62,6 +62,15 @@ class Block:
         return np.flatnonzero(self.reward > self._middle)
 
     @cached_property
+    def rounds_of_halves(self):
+        """Rounds of the lower and the upper half, and those with a reward but zero."""
+        n, some = len(self.reward), np.count_nonzero(self.reward)
+        m = len(self.upper)
+        # all of the upper half, unless zero is above the middle
+        above = m if self._middle >= 0 else np.count_nonzero(self.reward[self.upper])
+        return np.array([[n - m, some - above], [m, above]], dtype=float)
+
+    @cached_property
     def _flat(self):
         return self._offsets + self.codes
 
@@ -192,11 +201,6 @@ class StoredRounds:
         """Probabilities of the logged actions."""
         known = self.logged_proba
         return np.minimum(self.w * self.p, 1.0) if known is None else known
-
-    def use_pi(self, evaluator):
-        """Whether the terms of an evaluator depend on them beside the weights."""
-        evaluator._terms(self)
-        return "pi" in vars(self)
 
     gain = Rounds.gain
     residual = Rounds.residual

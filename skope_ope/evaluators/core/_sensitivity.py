@@ -331,7 +331,7 @@ def _rounds(plain):
     return plain.find(), plain.logs.reward, plain.logs.propensity
 
 
-def _corners(terms, reward, gamma, sign, reach, limits, max_weight=None, spare=0.0):
+def _corners(terms, reward, gamma, sign, reach, limits, max_weight=None):
     """Return the terms of all rounds with the best and with the worst reward."""
     # Rounds may have the largest weight or none, as if nothing is hidden; Gamma raises
     # the largest weight for the reward that moves the bound, and lowers it for the

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._functions import along_of
+from skope_ope.evaluators.core._halves import WEIGHT
 from skope_ope.evaluators.core._sums import Sums
 
 
@@ -83,9 +84,6 @@ class Stack:
         place = [*self._same, WEIGHT]
         moves = tuple(None if by is None else place[by] for by in moves)
         return self._sums.moving(moves, self.offset).without_rows()
-
-
-WEIGHT = -1  # terms move with the rewards by the weight of their round
 
 
 @dataclass

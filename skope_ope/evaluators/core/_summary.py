@@ -19,7 +19,6 @@ from skope_ope.evaluators.core._estimate import (
     ROUNDING,
     Estimate,
     GivenEstimate,
-    difference,
     freedom_of_difference,
 )
 from skope_ope.evaluators.core._functions import mean
@@ -77,29 +76,6 @@ class Summary:
         return self.tally.missing_mass(self.counts)
 
 
-class JointSummary:
-    """Sums of one evaluator on several policies over parts of a log."""
-
-    def __init__(self, summaries, joint, places):
-        self._summaries, self._joint, self._places = summaries, joint, places
-
-    @property
-    def policies(self):
-        """Names of the policies."""
-        return tuple(name for name in self._summaries if name != LOGGER)
-
-    def summary(self, policy):
-        """Return the `Summary` of a policy, or of the logged rewards (`LOGGER`)."""
-        return self._summaries[policy]
-
-    def difference(self, a, b):
-        """Return the estimate of the difference of two policies, or of `LOGGER`."""
-        pair = [self.summary(name).estimate() for name in (a, b)]
-        if not {a, b} <= self._places.keys():
-            return difference(*pair)
-        return joint_difference(self._joint, *pair, self._places[a], self._places[b])
-
-
 def joint_difference(sums, a, b, place, other):
     r"""Return the difference of two estimates from the sums of the terms of both."""
     # With :math:`d_s = b_s - b'_s`, the difference of the slopes in the terms of both,
@@ -109,7 +85,7 @@ def joint_difference(sums, a, b, place, other):
     single = sums.frame.n_strata == 1
     slopes = [0.0 if single else np.zeros(sums.frame.n_strata) for _ in range(k + 1)]
     for numbers, estimate, sign in ((place, a, 1), (other, b, -1)):
-        for number, slope in zip((*numbers, k), estimate.slopes, strict=True):
+        for number, slope in _slopes_in(sums, numbers, estimate):
             slopes[number] = slopes[number] + sign * slope
     over = float if single else total
     independent, _ = quadratic(slopes, sums.product, over)
@@ -131,6 +107,25 @@ def joint_difference(sums, a, b, place, other):
     )
     independent = sqrt(max(independent, 0.0))
     return GivenEstimate(value, error, freedom, None, sums.frame, independent)
+
+
+def _slopes_in(sums, numbers, estimate):
+    """Yield numbers of terms in joint sums, and slopes of an estimate in them."""
+    # Both may measure a numerator from other multiples of a divisor, and from other
+    # origins: a part of few rounds shares other arrays than the whole does.
+    k = sums.n_terms
+    yield k, estimate.slopes[-1]
+    for i, (number, slope) in enumerate(zip(numbers, estimate.slopes, strict=False)):
+        yield number, slope
+        change = sums.origin[number] - estimate.origin[i]
+        end, own = estimate.sums.slants.get(i, (0, 0.0))
+        divisor, by = sums.slants.get(number, (0, 0.0))
+        for of, turn in ((divisor, by), (numbers[end], -own)):
+            if turn:
+                yield of, turn * slope
+                change += turn * sums.origin[of]
+        if change:
+            yield k, change * slope
 
 
 ALIKE = 1e-12  # of the values: a smaller difference of two is rounding

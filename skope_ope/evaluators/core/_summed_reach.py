@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How far the value of a round may lie from an estimate from sums: from extremes."""
 
-from math import inf, isfinite, sqrt
+from math import isfinite, sqrt
 
 import numpy as np
 
@@ -29,20 +29,20 @@ class SummedReach:
             return None
         if not self.evaluator._uses_weights:  # model values are what they are
             return Reach(*self.limits)
-        return self._within(self.limits, value, max_weight, error)
+        return self._within(self.limits, value, max_weight)
 
     def of_seen_rewards(self, value):
         """Return the `Reach` if no reward were beyond those of the log, or None."""
         known = self.seen is not None and isfinite(self.seen[0])
         if not (known and self.evaluator._uses_weights):
             return None
-        return self._within(self.seen, value, error=inf)  # of seen weights, too
+        return self._within(self.seen, value)
 
     def without_model(self, value):
         """Return None: no evaluator has another value without a model."""
         return None
 
-    def _within(self, limits, value, max_weight=None, error=None):
+    def _within(self, limits, value, max_weight=None):
         low, high = limits
         largest, source = (
             self.ends.largest_weights(value._estimate.frame.strata),

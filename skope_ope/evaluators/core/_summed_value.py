@@ -18,7 +18,7 @@ from skope_ope.evaluators.core._grounds import (
 from skope_ope.evaluators.core._jobs import WeightedRounds
 from skope_ope.evaluators.core._paired_differences import MERGED_AND_NOT
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._reach import DifferenceReach, without_model
+from skope_ope.evaluators.core._reach import DifferenceReach
 from skope_ope.evaluators.core._summary import LOGGER, joint_difference
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.exceptions import SupportWarning
@@ -94,19 +94,6 @@ class SummedWeights:
 
     def __getstate__(self):
         return {**self.__dict__, "_rows": None}
-
-
-class SummedDifferenceReach(DifferenceReach):
-    """The reach of a difference of two values from merged sums."""
-
-    def without_model(self, value):
-        """Return the difference of the values without reward models, or None."""
-        pair = self.a, self.b
-        found = [without_model(one) for one in pair]
-        if found == [None, None]:
-            return None
-        one, other = (f or v for f, v in zip(found, pair, strict=True))
-        return one - other
 
 
 class SummedValue(PolicyValue):
@@ -340,15 +327,11 @@ class SummedValue(PolicyValue):
             estimator=f"{self.estimator} - {other.estimator}",
             counted=self._rows.counted,
             diagnostics={"n_common_rounds": int(common)},
-            reach=SummedDifferenceReach(self, other),
+            reach=DifferenceReach(self, other),
             leaves_bias_out="; ".join(given) or False,
         )
         out._pair = self, other
         return out._resting_on(self, other)
-
-    def _clusters(self):
-        """Return sums of the influences by cluster, and their labels; or None."""
-        return _sums_of_clusters(self)
 
     def __getstate__(self):
         state = self.__dict__.copy()  # sums are small, and hold no rounds

@@ -127,7 +127,7 @@ class Sums:
         upper._add_entries(half, [half.chosen(column) for column in x], terms)
 
     def _with_upper(self, out, change):
-        """Return other sums with what becomes of the upper half."""
+        """Return other sums, whose upper half is changed likewise."""
         out.upper = None if self.upper is None else change(self.upper)
         return out
 

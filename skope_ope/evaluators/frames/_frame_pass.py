@@ -70,6 +70,9 @@ class FramePass:
         self._model_ends, self._arm_ends = {}, {}
         self.asking = self.query.asking()
         self._rewards = self._ends_of(self.rounds.reward)
+        upper, some = self.rounds.upper, where(self.rounds.reward != 0.0, 1.0, 0.0)
+        columns = some, upper, upper * some
+        self._halves = ["n", *(self.asking.sum(self.query.define(x)) for x in columns)]
         omega = self.rounds.omega
         self._heaviest = None if omega is None else self._ends_of(omega)[1]
 
@@ -110,8 +113,7 @@ class FramePass:
         ends = tuple(map(self._ends_of, asked)), ("weights", kind, policy), offset
         self._model_ends[owner] = ends
         weighted = "weighted", kind, policy
-        wanted = source is not None or rounds.has("group")
-        if formula._uses_weights and wanted:
+        if formula._uses_weights:
             terms = WeightedRewards(formula)._terms(self.moved.of(target))
             stack.put(weighted, terms, WeightedRewards._moves)
 
@@ -226,8 +228,10 @@ class FramePass:
             out.tallies[owner], found[owner], limits = taken
             if limits is not None:
                 out.ends[owner] = limits
+        rounds = np.array([whole.of(name)[0] for name in self._halves])
         for owner, (values, weights, offset) in self._model_ends.items():
             out.ends[owner] = ends = copy(found[weights])
+            ends.rounds = np.array([rounds[:2] - rounds[2:], rounds[2:]])
             moves = offset, offset, 0.0
             for name, pair, move in zip(("v", "q", "gap"), values, moves, strict=False):
                 known = (_of(whole, end, k) for k, end in enumerate(pair))

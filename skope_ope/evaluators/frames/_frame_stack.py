@@ -8,8 +8,9 @@ from itertools import product
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
+from skope_ope.evaluators.core._halves import WEIGHT
 from skope_ope.evaluators.core._origins import straight, total
-from skope_ope.evaluators.core._part_pass import REWARD, WEIGHT
+from skope_ope.evaluators.core._part_pass import REWARD
 from skope_ope.evaluators.core._sums import Sums
 from skope_ope.logs._factorise import factorise
 
@@ -59,7 +60,7 @@ class FrameStack:
             if i == last or together[i] & together[j]
         ]
         # in a half only the terms of one value are multiplied with each other
-        value_of = [numbers for o, numbers in self.places.items() if o != REWARD]
+        value_of = self.places.values()
         alike = {(max(p), min(p)) for some in value_of for p in product(some, some)}
         alike |= {(last, j) for j in range(last + 1)}
         upper = self.whole.rounds.upper

@@ -20,7 +20,6 @@ from skope_ope.evaluators.core._summary import (
     LOGGER,
     N_BUCKETS,
     N_GROUPS,
-    JointSummary,
     Summary,
     refuse_unstated,
     stated_shares,
@@ -64,27 +63,17 @@ class PartSums(WithPairs):
 
     @property
     def by_evaluator(self):
-        """`JointSummary` by the name of the evaluator."""
+        """Of every evaluator its `Summary` by policy; `LOGGER` is that of rewards."""
         if self.counts is None:
             raise ValueError("no round has a positive weight. Check sample_weight.")
-        return {name: self._joint(name) for name in self.evaluators}
+        return {name: self._summaries(name) for name in self.evaluators}
 
-    def _joint(self, name):
-        """Return the `JointSummary` of an evaluator."""
-        designs = [self.places[name, policy][0] for policy in self.policies]
-        shared = next((one for one in designs if one in self.places), designs[0])
+    def _summaries(self, name):
         found = {policy: self._summary(name, policy) for policy in self.policies}
-        places = {
-            policy: self.places[name, policy][1]
-            for policy, design in zip(self.policies, designs, strict=True)
-            if design == shared
-        }
         # the logged rewards are in every design but those of rounds that are left out
-        design = next(name for name in (shared, *self.sums) if name in self.places)
-        found[LOGGER] = Summary(None, self._some(design), self.counts)
-        if design == shared:
-            places[LOGGER] = self.places[shared][1]
-        return JointSummary(found, self.sums[shared], places)
+        used = [self.places[name, policy][0] for policy in self.policies]
+        design = next(name for name in (*used, *self.sums) if name in self.places)
+        return found | {LOGGER: Summary(None, self._some(design), self.counts)}
 
     def _summary(self, name, policy):
         """Return the `Summary` of an evaluator on a policy."""
@@ -320,7 +309,7 @@ def terms_of_part(stated, logs, name, policy, offset, weighted):
     part = Part(logs, plain_weights(logs, None, True))
     about = stated.sources, stated.n_total, None
     whole = PartPass(part, {policy: stated.policies[policy]}, *about)
-    evaluator = _ready(stated.evaluators[name], whole, name)
+    evaluator = _ready(stated.ready(stated.evaluators[name]), whole, name)
     _state_shares(part, stated.shares, [evaluator])
     source = evaluator.reward_model_ if evaluator._uses_model else None
     if weighted:

@@ -101,7 +101,7 @@ def sums_of_tables(table, evaluators, make):
         },
     )
     for name in evaluators if counts else ():
-        out._joint(name)  # raises where a part is missing
+        out._summaries(name)  # raises where a part is missing
     return out
 
 

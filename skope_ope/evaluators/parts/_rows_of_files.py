@@ -99,7 +99,7 @@ class RowsOfFiles:
 
     @cached_property
     def design(self):
-        """Weight, stratum and cluster of every round, as they were summed."""
+        """Weight, stratum and cluster of every round; sums may have hashed clusters."""
         logs, strata = self.logs, self._strata
         design = design_of(logs, plain_weights(logs, None, True))
         if strata == [None]:
@@ -159,6 +159,7 @@ class WeightsOfFiles:
 def with_rows(value, reading, owner):
     """Give a value from the sums of files the rounds, which are read when asked for."""
     evaluator, find = reading.stated.evaluators[owner[0]], value._find_reach
+    find.evaluator = reading.stated.ready(find.evaluator)
     about = reading, owner
     counted, weighted = value._rows.counted, find.weighted
     value._rows = RowsOfFiles(*about, value._estimate.sums, counted)

@@ -17,15 +17,21 @@ class Stated:
     evaluators: dict  # by name
     sources: dict  # reward sources by name of the evaluator
     n_total: int | None = None  # rounds of the whole log, where that is known
+    is_whole: bool = False  # whether nothing will be added to the sums
     # Shares of the loggers in the whole log, where their mixture enters
     shares: dict | None = None
     by: tuple = ()  # columns by whose values sums are wanted, too
 
+    def ready(self, evaluator):
+        """Return an evaluator with what the number of all rounds states."""
+        return evaluator._stated_by(self.n_total) if self.is_whole else evaluator
+
     def sums_of(self, logs, sample_weight=None):
         """Return the `PartSums` of a part of the log."""
+        evaluators = {name: self.ready(one) for name, one in self.evaluators.items()}
         return sums_of_part(
             self.policies,
-            self.evaluators,
+            evaluators,
             logs,
             sources=self.sources,
             n_total=self.n_total,
@@ -41,7 +47,7 @@ class Stated:
     def check(self, head):
         """Raise where something depends on the whole log, before a part is read."""
         for name, evaluator in self.evaluators.items():
-            evaluator = copy(evaluator)
+            evaluator = copy(self.ready(evaluator))
             evaluator.logs_ = head
             if name in self.sources:
                 evaluator._take_source(self.sources[name])

@@ -166,13 +166,13 @@ class ArmsReach(SummedReach):
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `SummedValue`, or None where no range is known."""
         refuse_stated(max_weight)
-        return super().__call__(value, error=error)
+        return super().__call__(value)
 
 
 class ArmOfRound:
     """The formula of the terms of a round, of its weight and its reward."""
 
-    _uses_weights, _uses_model, _uses_range = True, False, False
+    _uses_weights = True
 
     def __init__(self, self_normalized):
         self._moves = WEIGHTS if self_normalized else None

@@ -17,7 +17,6 @@ from skope_ope.logs._known_range import known_range
 class _Weighed:
     """The formula of means and ratios of rewards times weights of slates."""
 
-    _uses_model = _uses_range = False
     _uses_weights = True
 
     def __init__(self, combine):

@@ -59,8 +59,6 @@ from skope_ope.evaluators.static._weights_of import weights_of, weights_of_targe
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 
-WEIGHT = -1  # the terms move with the rewards by the weight of their round
-
 
 class StaticEvaluator(BaseEvaluator):
     """Base class of evaluators of stationary policies.

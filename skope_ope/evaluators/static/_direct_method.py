@@ -9,12 +9,13 @@ from typing import Literal
 from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import GivenEstimate
+from skope_ope.evaluators.core._halves import WEIGHT
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.static._base import WEIGHT, StaticEvaluator
+from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.evaluators.static._direct_simulation import simulate
 from skope_ope.exceptions import ModelErrorWarning, SingleTrajectoryWarning
 from skope_ope.policies._adaptive import AdaptivePolicy

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from numbers import Real
 
 import numpy as np
@@ -72,6 +73,13 @@ class LogSmoothing(StaticEvaluator):
                 f"at row {row}. Pass reward_range=(low, high) to the logs: the lower "
                 "bound is then subtracted and added back."
             )
+
+    def _stated_by(self, n_rounds):
+        if self.lam is not None or n_rounds is None:
+            return self
+        out = copy(self)
+        out.lam = 1 / np.sqrt(n_rounds)
+        return out
 
     def _unstated(self, logs):
         if self.lam is None:

@@ -14,6 +14,7 @@ from skope_ope import (
     DirectMethod,
     DoublyRobust,
     DRns,
+    DRos,
     EpsilonGreedy,
     ExplorationScavenging,
     MultiLoggerDR,
@@ -24,6 +25,7 @@ from skope_ope import (
     Replay,
     SlateIPS,
     SlateLogs,
+    SwitchDR,
     UniformSlatePolicy,
 )
 from skope_ope.exceptions import (
@@ -350,6 +352,21 @@ def test_few_rounds_of_an_action_are_in_the_model_too():
     gain = value - logged_value(logs)
     assert interval_of(gain).width >= 0.9 * (high - low)
     assert interval_of(by_pickle(gain)) == interval_of(gain)
+
+
+@pytest.mark.parametrize("evaluator", [DoublyRobust(), SwitchDR(), DRos()], ids=repr)
+def test_predictions_that_differ_are_no_events(evaluator):
+    """Values of a model spread, but tell nothing of an action without rewards."""
+    rng = np.random.default_rng(0)
+    context, action = rng.normal(size=(100, 1)), rng.integers(1, 300, 100)
+    reward = (rng.random(100) < 0.5 + 0.3 * np.sign(context[:, 0])).astype(float)
+    fields = {"reward_range": (0, 1), "actions": np.arange(300)}
+    logs = BanditLogs(context, action, reward, 1 / 300, **fields)
+    value = value_of(evaluator, logs, always(0, 100, 300))
+    assert value.standard_error > 0.002
+    interval = interval_of(value)
+    assert tuple(interval) == (0, 1)
+    assert any(isinstance(w, FewEventsWarning) for w in interval.warnings)
 
 
 def test_a_tail_that_the_policys_few_rounds_do_not_show_rings():

@@ -218,6 +218,23 @@ def test_terms_that_are_all_equal_have_no_error(frame_of):
     assert (logged.value, logged.standard_error) == (0.1, 0.0)
 
 
+@backends
+def test_the_mean_reward_has_its_interval(frame_of):
+    data = columns()
+    data["reward"] = (np.arange(len(data["p"])) % 50 == 7).astype(float)
+    given = {"policies": {"one": "one"}, "evaluators": {"SNIPS": SNIPS()}}
+    limits = [
+        (logged.confidence_interval(), (value - logged).confidence_interval())
+        for summary in (
+            summarize(logs=lazy_of(frame_of, data), **given),
+            summarize(logs=in_memory(data, roles()), **given),
+        )
+        for value in summary.values().values()
+        for logged in [summary.logged_value("SNIPS")]
+    ]
+    assert_allclose(*np.reshape(limits, (2, 4)), rtol=1e-9)
+
+
 def test_sums_by_a_name_of_several_columns_are_refused():
     lazy = found_lazy(columns(30))
     with pytest.raises(ValueError, match="by='q' names 3 columns"):
