@@ -10,7 +10,7 @@ from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate, sums_of_rounds
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._halves import WEIGHT, middle_of_range
+from skope_ope.evaluators.core._halves import WEIGHT, in_upper_half
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation, effective
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._plain_weights import PlainWeights
@@ -29,9 +29,10 @@ def logged_value(logs):
     # \omega`, whose round values are linearised.
     positive = PositiveRounds(logs, combined_weights(logs, None))
     design, n = positive.design, len(logs)
-    upper = logs.reward > middle_of_range(logs.reward_range)
     with beyond_floats():
-        sums = sums_of_rounds(design, (logs.reward,), upper=upper, moves=WEIGHT)
+        sums = sums_of_rounds(
+            design, (logs.reward,), upper=in_upper_half(logs), moves=WEIGHT
+        )
         estimate = Estimate(sums, mean)
     mass, square = sums.mass, sums.square
     limits = known_range(logs)

@@ -12,6 +12,7 @@ from math import inf, isfinite
 import numpy as np
 
 from skope_ope._pairs import WithPairs
+from skope_ope.evaluators.core._tally import both_ranges
 from skope_ope.logs._labels import texts_of_labels
 
 NONE = inf, -inf  # extremes of nothing
@@ -64,8 +65,8 @@ class Extremes(WithPairs):
         for name in ("q", "v"):
             low, high = _extremes(block, getattr(rounds, name))
             found = low + offset, high + offset
-            setattr(self, name, _wider(getattr(self, name), found))
-        self.gap = _wider(self.gap, _extremes(block, rounds.v - rounds.q))
+            setattr(self, name, both_ranges(getattr(self, name), found))
+        self.gap = both_ranges(self.gap, _extremes(block, rounds.v - rounds.q))
 
     def model_corners(self):
         """Return pairs (q, v), one of which is the end of any linear function."""
@@ -100,9 +101,9 @@ class Extremes(WithPairs):
             return NotImplemented
         out = Extremes(
             dict(self.weights),
-            _wider(self.q, other.q),
-            _wider(self.v, other.v),
-            _wider(self.gap, other.gap),
+            both_ranges(self.q, other.q),
+            both_ranges(self.v, other.v),
+            both_ranges(self.gap, other.gap),
             min(self.propensity, other.propensity),
         )
         for label, found in other.weights.items():
@@ -144,10 +145,6 @@ def _extremes(block, values):
 
 def _clipped(number, pair):
     return min(max(number, pair[0]), pair[1])
-
-
-def _wider(one, other):
-    return min(one[0], other[0]), max(one[1], other[1])
 
 
 def known(pair):

@@ -36,6 +36,11 @@ def middle_of_range(reward_range):
     return 0.5 if reward_range is None else float(np.mean(reward_range))
 
 
+def in_upper_half(logs):
+    """Return which rounds are in the upper half, a mask."""
+    return logs.reward > middle_of_range(logs.reward_range)
+
+
 def deviations_of_sums(value, parts):
     """Return the `Deviations` of a value, or of a difference of two.
 

@@ -225,11 +225,14 @@ def effective(share, whole, upper):
 
 def influence(estimate, terms, stratum):
     """Return psi of rounds of a stratum with some terms, and sample weight one."""
-    *slopes, last = (
-        float(b) if np.ndim(b) == 0 else float(b[stratum])
-        for b in estimate.plain_slopes
-    )
+    *slopes, last = slopes_in(estimate, stratum)
     psi = np.full(np.shape(terms[0]), last, dtype=float)
     for b, term, near in zip(slopes, terms, estimate.origin, strict=False):
         psi += b * (term - near)
     return psi
+
+
+def slopes_in(estimate, stratum):
+    """Return the slopes of an estimate in one stratum, as floats."""
+    slopes = estimate.plain_slopes
+    return [float(b) if np.ndim(b) == 0 else float(b[stratum]) for b in slopes]

@@ -147,11 +147,11 @@ class StatedReach:
     """The reach that was found before the rounds were left behind."""
 
     smooth = None  # see `LargestDeviation`; None: a value that is no part of another
+    of_halves = False
 
-    def __init__(self, limits, reach, other=None, deviations=None, of_halves=False):
+    def __init__(self, limits, reach, other=None, deviations=None):
         self.limits, self.reach, self.other = limits, reach, other
         self.deviations = deviations  # numbers of `Deviations`, where they were found
-        self.of_halves = of_halves
 
     def effective_rounds(self, value):
         """Return those of the halves, as they were found."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
-from skope_ope.evaluators.core._halves import middle_of_range
+from skope_ope.evaluators.core._halves import in_upper_half
 
 
 class Rows:
@@ -16,16 +16,16 @@ class Rows:
 
     gone = False  # whether they were dropped after they had been summed
 
-    @property
-    def at_hand(self):
-        """The logs, where nothing is to be read for them."""
-        return self.logs
-
     def __init__(
         self, design, terms, row_id=None, logs=None, left_out=None, upper=None
     ):
         self.design, self.logs, self._terms = design, logs, terms
         self._row_id, self.left_out, self._upper = row_id, left_out, upper
+
+    @property
+    def at_hand(self):
+        """The logs, where nothing is to be read for them."""
+        return self.logs
 
     @property
     def row_id(self):
@@ -83,7 +83,7 @@ class Rows:
     def upper(self):
         """Which rounds are in the upper half, a mask; None: not known."""
         if self._upper is None and self.logs is not None:
-            return self.logs.reward > middle_of_range(self.logs.reward_range)
+            return in_upper_half(self.logs)
         return self._upper
 
     def take(self, rows):

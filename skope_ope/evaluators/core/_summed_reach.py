@@ -6,7 +6,7 @@ from math import isfinite, sqrt
 
 import numpy as np
 
-from skope_ope.evaluators.core._largest_deviation import influence
+from skope_ope.evaluators.core._largest_deviation import influence, slopes_in
 from skope_ope.evaluators.core._reach import Reach, typical
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
@@ -100,7 +100,7 @@ class SummedReach:
         if terms is None:
             return -np.inf, np.inf
         for stratum in range(estimate.frame.n_strata):
-            slopes = [_of_stratum(b, stratum) for b in estimate.plain_slopes]
+            slopes = slopes_in(estimate, stratum)
             parts = [
                 sorted((b * (one[0] - near), b * (one[1] - near)))
                 for b, one, near in zip(slopes, terms, estimate.origin, strict=False)
@@ -147,7 +147,3 @@ class SummedReach:
         if not np.allclose(found, line, rtol=0, atol=1e-10 * size):
             return None
         return float(a), float(b), float(d)
-
-
-def _of_stratum(slope, stratum):
-    return float(slope) if np.ndim(slope) == 0 else float(slope[stratum])

@@ -12,12 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._design import design_of
-from skope_ope.evaluators.core._halves import middle_of_range
+from skope_ope.evaluators.core._halves import in_upper_half
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._rows import Rows, labels_of
 from skope_ope.evaluators.core._sample_weights import combined_weights, plain_weights
 from skope_ope.evaluators.core._summed_value import SummedWeights
 from skope_ope.evaluators.core._weight_bound import LOGGED
+from skope_ope.evaluators.parts._part_sums import terms_of_part
 from skope_ope.logs.lazy._lazy_rows import first_rows
 
 
@@ -48,7 +49,7 @@ class Reading:
         """Return the terms of an evaluator, or weighted rewards and weights."""
         asked = name, policy, offset, weighted
         found = [
-            self.stated.terms_of(logs, *asked)
+            terms_of_part(self.stated, logs, *asked)
             for _, logs in self.lazy.read()
             if logs is not None and len(logs)
         ]
@@ -111,7 +112,7 @@ class RowsOfFiles:
     @property
     def upper(self):
         """Which rounds are in the upper half, a mask."""
-        return self.logs.reward > middle_of_range(self.logs.reward_range)
+        return in_upper_half(self.logs)
 
     def take(self, rows):
         """Return the rounds at some places (an array of ints), in memory."""

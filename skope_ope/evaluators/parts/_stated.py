@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import dataclass
 
 from skope_ope.evaluators.core._summary import refuse_unstated
-from skope_ope.evaluators.parts._part_sums import sums_of_part, terms_of_part
+from skope_ope.evaluators.parts._part_sums import sums_of_part
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,6 @@ class Stated:
             by=list(self.by) or None,
             sample_weight=sample_weight,
         )
-
-    def terms_of(self, logs, name, policy, offset, weighted=False):
-        """Return the terms of one evaluator on the rounds of a part."""
-        return terms_of_part(self, logs, name, policy, offset, weighted)
 
     def check(self, head):
         """Raise where something depends on the whole log, before a part is read."""
