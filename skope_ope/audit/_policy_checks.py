@@ -216,7 +216,7 @@ def clipping_of(rounds):
         return {}, []
     # the logged actions' probabilities are known: no policy is asked again
     target = Target(rounds.pi, rounds.all_logs)
-    jobs = [SNIPS(cmax=level)._job(target, None) for level in (*levels, None)]
+    jobs = [(SNIPS(cmax=level), target, None) for level in (*levels, None)]
     values = evaluate_jobs(jobs, rounds.positive)
     *clipped, own = values
     altered = [float((rounds.w > level).mean()) for level in levels]

@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._estimate import Estimate, sums_of_rounds
+from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._halves import WEIGHT, in_upper_half
+from skope_ope.evaluators.core._halves import in_upper_half
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation, effective
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._plain_weights import PlainWeights
@@ -20,6 +20,7 @@ from skope_ope.evaluators.core._reach import refuse_stated
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._summed_value import SummedValue
+from skope_ope.evaluators.core._sums import WEIGHT, sums_of_rounds
 from skope_ope.logs._known_range import known_range
 
 

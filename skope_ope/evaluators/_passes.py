@@ -61,7 +61,7 @@ def _in_one_pass(together, policies, shared, positive, n_jobs, keep):
     if not together:
         return {}
     jobs = {
-        (policy, name): evaluator._prepare(target, positive, shared)
+        (policy, name): evaluator._prepared(target, positive, shared)
         for policy, (target, part) in together.items()
         for name, evaluator in part.items()
     }

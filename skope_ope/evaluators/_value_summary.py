@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from math import nan
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,7 +32,7 @@ from skope_ope.evaluators.core._largest_deviation import LargestDeviation
 from skope_ope.evaluators.core._logger_mixture import doubt_of_parts
 from skope_ope.evaluators.core._summary import LOGGER
 from skope_ope.evaluators.core._summed_reach import SummedReach
-from skope_ope.evaluators.core._summed_value import JointTerms, SummedValue
+from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._values_of_groups import NO_GROUP_VALUE
 from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
 from skope_ope.evaluators.parts._rows_of_files import with_rows
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._slate_logs import SlateLogs
     from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
-FORMAT = 4  # of the files
+FORMAT = 5  # of the files
 ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
 
 
@@ -243,17 +243,16 @@ class ValueSummary:
             return False
         kinds = dict.fromkeys(key[1] for key in sums.tallies if key[0] == "weights")
         for kind in kinds:
-            pair = [
-                sums.places.get(("weights", kind, name)) for name in (policy, other)
-            ]
-            if pair[0] is None or (other is not None and pair[1] is None):
+            names = [policy] if other is None else [policy, other]
+            jobs = [("weights", kind, name) for name in names]
+            joint = sums.sums.joint_of(jobs[0])
+            if joint is None or not all(job in joint.places for job in jobs):
                 continue
-            terms = [place[1][0] for place in pair if place is not None]
-            weights = sums.sums[pair[0][0]].some(terms)
+            weights = joint.whole.some([joint.places[job][0] for job in jobs])
             # of one policy its weights less one, of two the difference of theirs
-            change = [1.0, -1.0][: len(terms)]
+            change = [1.0, -1.0][: len(jobs)]
             origin = [1.0] if other is None else [0.0, 0.0]
-            _, second, _ = weights.about(origin, weights.offset)
+            _, second = weights.about(origin, weights.offset)
             second = second.sum(axis=0)
             gap = np.array([*change, 0.0])
             size = float(np.trace(second[:-1, :-1])) + float(second[-1, -1])
@@ -300,19 +299,12 @@ class ValueSummary:
 
     def _about(self, sums, owner):
         """Return what a value is told of its rounds."""
-        joint = self._joint
-        if sums is not self._sums:
-            joint = JointTerms(sums.sums, sums.places)
         return {
             "counted": self.counted,
-            "joint": joint,
+            "joint": sums.sums,
             "owner": owner,
             "origin": sums.log,
         }
-
-    @cached_property
-    def _joint(self):
-        return JointTerms(self._sums.sums, self._sums.places)
 
     def _values_by(self, sums, policy, name, column):
         """Return the values of the groups of rounds of a column, by label."""

@@ -273,7 +273,8 @@ def gone(name):
 def nested(members, outer, inner):
     found = next(one for one in members if one.endswith("by action 0: header.npy"))
     below = json.loads(str(np.load(io.BytesIO(members[found]))))
-    members[found] = npy(json.dumps({**below, "places": below["places"][1:]}))
+    below["designs"][0][1].pop()
+    members[found] = npy(json.dumps(below))
 
 
 def without(members, outer, inner):
@@ -317,7 +318,8 @@ HOSTILE = {
     "rounds that are NaN": counted(n=float("nan")),
     "no policies": counted(policies=["other"]),
     "designs": counted(designs=7),
-    "an owner": counted(places=[[["IPS", "even"], "none", [0]]]),
+    "a job": counted(designs=[["rounds", [[["IPS", "even"], [0]]], []]]),
+    "moves": counted(designs=[["rounds", [[["IPS", "even"], [0]]], [[["IPS"], [0]]]]]),
     "deep columns": counted(by={"action": [f"tuple {DEEP}"]}),
     "facts": told(facts={"reward column": 1}),
     "a list of facts": told(facts=[1, 2]),

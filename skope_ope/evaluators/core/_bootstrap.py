@@ -178,11 +178,6 @@ class _Part:
         self.terms = self.rows._terms
         self.streams = isinstance(self.terms, JobTerms)
         self.n_terms = len(estimate.origin)
-        if self.streams:  # others serve warnings
-            self.n_terms = self.terms.job.evaluator._summed or self.n_terms
-        if estimate.frame.clustered:
-            totals = estimate.sums.totals[:-1]
-            self.n_terms = sum(total is not None for total in totals)
         kappa, _, _ = estimate._small_sample(clusters=estimate.frame.clustered)
         n, shares = estimate.frame.n_strata, estimate.shares
         self.statistic = Statistic(

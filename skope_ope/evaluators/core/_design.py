@@ -13,7 +13,6 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from skope_ope._dot import dot
 from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.logs._factorise import (
     count_codes,
@@ -317,71 +316,21 @@ class DesignBlock:
     upper = None  # the design of those in the upper half
 
     def __init__(self, design, rows, places=None):
-        self._places, self._chosen = places, {}  # of a half: where in the block
+        self.places = places  # of a half: where in the block
         self.omega = None if design.omega is None else design.omega[rows]
         self.cell = None if design.cell is None else design.cell[rows]
         self._design, self._rows = design, rows
-        self.of_terms = {}  # sums by stratum and their terms, by ids and origins
-        self._entries, self._dots = {}, {}  # by ids; what they are of stays alive
-        self.summed = {}  # over the cells by now: totals and term, by id of the term
-
-    @cached_property
-    def mass(self):
-        """Sum of the weights, of every stratum where there are several."""
-        return self._total(self.omega)
-
-    @cached_property
-    def squared_mass(self):
-        """Sum of the squared weights, of every stratum where there are several."""
-        return self._total(None if self.omega is None else self.omega * self.omega)
-
-    def _total(self, values):
-        design, rows = self._design, self._rows
-        if design.stratum is not None:
-            return np.bincount(design.stratum[rows], values, design.n_strata)
-        return float(len(self._places) if values is None else values.sum())
+        self._largest = {}  # by ids; what they are of stays alive
 
     def largest(self, values):
         """Return the largest of every stratum, in the rounds that weigh something."""
-        key = "largest", id(values)
-        if key not in self._dots:
+        key = id(values)
+        if key not in self._largest:
             some = values if self.omega is None else np.where(self.omega, values, -inf)
             parts = self.rows_of_strata
             found = [float(some[rows].max(initial=-inf)) for rows in parts]
-            self._dots[key] = found, values
-        return self._dots[key][0]
-
-    def chosen(self, column):
-        """Return the entries of a half: one array for all jobs."""
-        key = id(column)
-        if key not in self._chosen:
-            self._chosen[key] = column.take(self._places), column
-        return self._chosen[key][0]
-
-    def entry(self, term, near):
-        """Return a term about an origin, times the weights: one array for all jobs."""
-        if not near and self.omega is None:
-            return term
-        key = id(term), near
-        if key not in self._entries:
-            x = term - near if near else term
-            x = x if self.omega is None else self.omega * x
-            self._entries[key] = x, term
-        return self._entries[key][0]
-
-    def sum(self, column):
-        """Return the sum of an array, once for all jobs."""
-        key = id(column)
-        if key not in self._dots:
-            self._dots[key] = float(np.add.reduce(column)), column
-        return self._dots[key][0]
-
-    def dot(self, one, other):
-        """Return the sum of products of two arrays, once for all jobs."""
-        key = (id(one), id(other)) if id(one) < id(other) else (id(other), id(one))
-        if key not in self._dots:
-            self._dots[key] = dot(one, other), one, other
-        return self._dots[key][0]
+            self._largest[key] = found, values
+        return self._largest[key][0]
 
     @cached_property
     def rows_of_strata(self):

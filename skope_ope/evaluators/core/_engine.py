@@ -9,6 +9,7 @@ not grow with the number of actions either.
 """
 
 from dataclasses import dataclass
+from math import ceil, log2
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -18,14 +19,13 @@ from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._predictors import Ahead, Blocks, Predictors
 from skope_ope.evaluators.core._rounds import Rounds
-from skope_ope.evaluators.core._sums import Sums
 
 GROUPED_BLOCK = 100_000  # with groups: a block goes through the sums of all of them
 BLOCK_ENTRIES = 1 << 20  # probabilities of a block: with many actions fewer rows
 FAR = 5  # ranges that rewards are away from zero where they are shifted
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     """One evaluator on one policy with one model."""
 
@@ -35,34 +35,24 @@ class Job:
 
     evaluator: object  # gives the terms of a block of rounds
     target: object  # the policy
-    source: object  # the model
-    # Weight, stratum and cluster of every round; `None`: set by `begin`
-    design: object = None
-    sums: object = None  # where the terms go; `None`: made by `begin`
+    source: object = None  # the model
+    key: object = None  # whose the sums are
+    sums: object = None  # where the terms go: `JointSums` or a `TermStore`
+    extremes: object = None  # `Extremes` of weights and model values; None: not taken
     offset: float = 0.0  # what was subtracted from all rewards; set by `run`
     kept: object = None  # what the pass kept of the rounds
-    # Extremes of weights and model values; whether this job is the one to take them
-    extremes: object = None
-    takes_extremes: bool = False
     weighted: object = None  # the job of its weighted rewards, where they are wanted
 
-    def begin(self, block, design):
-        """Make what the terms are added to; called with the first block."""
-        self.design = design
-        if self.sums is None:
-            about = self.evaluator._moves, self.evaluator._summed
-            along = along_of(self.evaluator)
-            weighted = getattr(self.evaluator, "_uses_weights", False)
-            about = self.offset, *about
-            self.sums = Sums(design, *about, along=along, halves=weighted)
+    @property
+    def design(self):
+        """Weight, stratum and cluster of every round."""
+        return self.sums.frame
 
     def take(self, block, rounds):
-        """Add the terms of a block."""
-        self.sums.add(block.of(self.design), self.evaluator._terms(rounds))
-        self._take_extremes(block, rounds)
-
-    def _take_extremes(self, block, rounds):
-        if self.takes_extremes:
+        """Put the terms of a block."""
+        terms, how = self.evaluator._terms(rounds), along_of(self.evaluator)
+        self.sums.put(self.key, terms, self.evaluator._moves, how)
+        if self.extremes is not None:
             self.extremes.take(block, rounds, self.evaluator, self.design)
 
 
@@ -70,7 +60,6 @@ class Extract:
     """Stands in for an evaluator where per-round arrays themselves are wanted."""
 
     _moves = None  # rewards are as they are
-    _summed = None  # all terms are summed
 
     def __init__(self, pick):
         self._terms = pick
@@ -82,26 +71,43 @@ WEIGHTS = Extract(lambda rounds: (rounds.w,))
 class TermStore:
     """Keeps the terms of all rounds, shape (n_terms, n_rounds)."""
 
+    frame = terms = _put = None
+
     def __init__(self, n_rounds):
         self.n_rounds = n_rounds
-        self.terms = None
 
-    def add(self, block, terms):
-        """Store the terms of a block."""
+    def put(self, key, terms, moves=None, along=()):
+        """Take the terms of a block."""
+        self._put = terms
+
+    def add_rounds(self, block):
+        """Store the terms of a block of rounds."""
+        if self._put is None:
+            return
         if self.terms is None:
-            self.terms = np.empty((len(terms), self.n_rounds))
-        for row, term in zip(self.terms, terms, strict=True):
+            self.terms = np.empty((len(self._put), self.n_rounds))
+        for row, term in zip(self.terms, self._put, strict=True):
             row[block.low : block.high] = term
+        self._put = None
 
 
 def run(
-    logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1, rows=None
+    logs,
+    jobs,
+    positive,
+    observers=(),
+    offset=None,
+    tables=False,
+    n_jobs=1,
+    rows=None,
+    sums=(),
 ):
     """Hand every job the terms of its evaluator, block by block."""
+    # `sums`: what observers put terms to, beside those of the jobs.
     shift = known_shift(logs)
     moving = [job for job in jobs if job.evaluator._moves is not None]
     if offset is None and moving:
-        offset = far_from_zero(logs.reward[:BLOCK])
+        offset = offset_of(logs.reward)
     for job in moving:
         job.offset = offset
     rows = (rows or BLOCK) if logs.group is None else GROUPED_BLOCK
@@ -111,24 +117,31 @@ def run(
     if predictors.slow and not (tables or _need_tables(observers)):
         workers = effective_n_jobs(n_jobs)
         if workers > 1:
-            readers = {id(one): one for one in observers if hasattr(one, "read")}
+            readers = {id(one): one for one in observers if _reads(one)}
             said = Ahead(predictors, blocks, workers, readers)
-    jobs_of = {}
+    jobs_of, all_sums = {}, {id(one): one for one in sums}
     for job in jobs:
+        all_sums[id(job.sums)] = job.sums
         jobs_of.setdefault(id(job.target), []).append(job)
     for low in blocks.starts(0, len(logs)):
         block = blocks.at(low)
         with beyond_floats():
             _take_block(block, jobs_of, said, observers)
+            for one in all_sums.values():
+                one.add_rounds(block)
 
 
 def _need_tables(observers):
     """Whether observers look at tables of the policies that workers do not keep."""
     # Those that can `read` a table there are handed what they read.
     return any(
-        getattr(observer, "needs_tables", True) and not hasattr(observer, "read")
+        getattr(observer, "needs_tables", True) and not _reads(observer)
         for observer in observers
     )
+
+
+def _reads(observer):
+    return getattr(observer, "reads", False)
 
 
 def _take_block(block, jobs_of, said, observers):
@@ -147,8 +160,6 @@ def _take_block(block, jobs_of, said, observers):
                 if job.source is not None:
                     values = said.values(id(job.source), target)
                 made[name] = Rounds(target, values, job.offset)
-            if job.design is None:
-                job.begin(block, block.positive.design)
             job.take(block, made[name])
 
 
@@ -157,11 +168,18 @@ def known_shift(logs):
     return min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
 
 
-def far_from_zero(reward):
-    """Return the middle of rewards that lie far from zero for their spread, or 0."""
-    low, high = float(reward.min()), float(reward.max())
+def offset_of(reward):
+    """Return what is subtracted from rewards that lie far from zero, or 0."""
+    # Parts of a log find the same number, as long as their rewards are alike: a
+    # multiple of a power of two that is about as large as their range.
+    low, high = float(reward[:BLOCK].min()), float(reward[:BLOCK].max())
     middle = low + (high - low) / 2
-    return middle if abs(middle) > FAR * (high - low) else 0.0
+    if not abs(middle) > FAR * (high - low):
+        return 0.0
+    if not high > low:
+        return middle
+    step = 2.0 ** ceil(log2(high - low))
+    return step * round(middle / step)
 
 
 def terms_of(evaluator, logs, target, source, positive, observers=(), tables=False):

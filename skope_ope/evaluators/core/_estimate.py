@@ -35,7 +35,7 @@ from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._origins import straight, total
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._products import quadratic
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.logs._factorise import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
@@ -201,8 +201,7 @@ class Estimate(_Certain):
         codes = frame.cell_stratum
         influence = np.zeros(len(codes))
         for b, column in zip(self.slopes, totals, strict=True):
-            if column is not None:  # a term of slope zero
-                influence += (b if frame.n_strata == 1 else b[codes]) * column
+            influence += (b if frame.n_strata == 1 else b[codes]) * column
         return np.bincount(frame.cell_cluster, influence, len(frame.clusters))
 
     def round_values(self, terms, design, rows=None):
@@ -267,14 +266,6 @@ def estimate_of_rounds(
     return Estimate(sums, combine, pooling, (terms, design) if many else None)
 
 
-def sums_of_rounds(design, terms, offset=0.0, upper=None, moves=None, products=True):
-    """Return the sums of the terms of all rounds; `upper`: which are in that half."""
-    sums = Sums(design, offset, moves, products=products)
-    rows = None if upper is None else np.flatnonzero(upper)
-    sums.add(design.block(0, design.n_rounds, rows), tuple(terms))
-    return sums
-
-
 class GivenEstimate(_Certain):
     """A value that is not a function of sums, such as that of a simulated history."""
 
@@ -300,7 +291,28 @@ class GivenEstimate(_Certain):
 
     def round_values(self, terms, design, rows=None):
         """Return the given round values."""
-        return self._round_values if rows is None else self._round_values[rows]
+        found = self.all_round_values()
+        return found if rows is None else found[rows]
+
+    def all_round_values(self):
+        """Return the given round values, formed where a function was given."""
+        found = self._round_values
+        return found() if callable(found) else found
+
+    def with_round_values(self, find):
+        """Return the same estimate with a function that gives round values."""
+        out = copy(self)
+        out._round_values = find
+        return out
+
+    def __getstate__(self):
+        # a function holds the rounds, which stay behind: call it now
+        return {**self.__dict__, "_round_values": self.all_round_values()}
+
+    def __copy__(self):
+        out = self.__class__.__new__(self.__class__)
+        out.__dict__.update(self.__dict__)
+        return out
 
 
 def difference(a, b):

@@ -26,9 +26,8 @@ import numpy as np
 
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._products import quadratic
+from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.intervals._gamma import Deviations, deviations_of_blocks
-
-WEIGHT = -1  # a term moves with the rewards by the weight of its round
 
 
 def middle_of_range(reward_range):

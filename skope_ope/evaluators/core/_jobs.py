@@ -1,67 +1,43 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Passes over the rounds, from jobs to results and once more."""
+"""Values of several jobs on rounds in memory, from one pass; and their rounds."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._engine import run
-from skope_ope.evaluators.core._estimate import sums_of_rounds
-from skope_ope.evaluators.core._extremes import Extremes
+from skope_ope.evaluators.core._functions import along_of
+from skope_ope.evaluators.core._halves import in_upper_half
 from skope_ope.evaluators.core._kept_rounds import KeptRounds
-from skope_ope.evaluators.core._largest_deviation import (
-    LargestDeviation,
-    WeightedRewards,
-)
+from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._rows import Rows
-from skope_ope.logs._known_range import known_range
+from skope_ope.evaluators.core._sums import JointSums, sums_of_rounds
+from skope_ope.evaluators.core._tally import RoundCounts
 
 
 def evaluate_jobs(jobs, positive, n_jobs=1, keep=False):
-    """Return the results of several jobs, from one pass over the rounds."""
-    observed, kept = observers_of(jobs, positive), KeptRounds(jobs, positive, keep)
-    observers = [*observed.values(), *kept.bounds_in_pass]
-    weighted = _weighted_jobs(jobs)
-    all_jobs = [*jobs, *weighted, *kept.in_pass]
-    run(positive.all_logs, all_jobs, positive, observers, n_jobs=n_jobs)
-    for job in [*jobs, *weighted]:
-        job.kept = kept
+    """Return the values of several jobs: (evaluator, target, source)."""
+    whole = passed(jobs, positive, n_jobs, keep)
     with beyond_floats():
-        return [job.evaluator._policy_value(job, positive, observed) for job in jobs]
+        found = [job.evaluator._policy_value(job, whole) for job in whole.jobs]
+    whole.release()
+    return found
 
 
-def _weighted_jobs(jobs):
-    """Return jobs that sum weighted rewards and weights, which intervals need, too."""
-    found, extremes = {}, {}
-    for job in jobs:
-        evaluator = job.evaluator
-        key = id(job.target), evaluator._weight_kind, evaluator._strata_key
-        of_model = *key, id(job.source)
-        job.takes_extremes = of_model not in extremes
-        job.extremes = extremes.setdefault(of_model, Extremes())
-        if evaluator._uses_weights:
-            if key not in found:
-                found[key] = evaluator._job_like(job, WeightedRewards(evaluator))
-            job.weighted = found[key]
-    return list(found.values())
-
-
-def largest_deviation(job, positive, lost, shift):
-    """Return what finds how far a round may lie from the estimate of a job."""
-    logs, weighted = positive.all_logs, job.weighted
-    return LargestDeviation(
-        job.evaluator,
-        known_range(logs),
-        job.extremes,
-        shift,
-        logs._reward_extremes,
-        lost,
-        None if weighted is None else _weighted_rounds(weighted, logs),
-        BoundOfJob(job),
-        len(logs),
-    )
+def passed(jobs, positive, n_jobs=1, keep=False):
+    """Return the pass over rounds in memory that jobs share, with their `Job`."""
+    n = positive.n
+    whole = PartPass(positive, n_total=n, keeps_rounds=True)
+    whole.jobs = [
+        evaluator._add_to(whole, (number, id(target)), target, source)
+        for number, (evaluator, target, source) in enumerate(jobs)
+    ]
+    whole.run(KeptRounds(whole.jobs, positive, keep), n_jobs)
+    whole.counts, whole.overlaps = RoundCounts.of(positive), {}
+    return whole
 
 
 class BoundOfJob:
@@ -78,6 +54,12 @@ class BoundOfJob:
     def source(self):
         """Where it comes from."""
         return self.job.kept.bound(self.job).source
+
+
+def weighted_rounds(job, sums):
+    """Return the `WeightedRounds` of a job that has some sums."""
+    terms, logs = JobTerms(job, job.offset), job.kept.logs
+    return WeightedRounds(Rows(job.design, terms, logs=logs), job.offset, sums)
 
 
 class WeightedRounds:
@@ -101,27 +83,6 @@ class WeightedRounds:
     def take(self, places):
         """Return those of some rounds."""
         return WeightedRounds(self.rows.take(places), self.offset)
-
-
-def _weighted_rounds(job, logs):
-    rows = Rows(job.design, JobTerms(job, job.offset), logs=logs)
-    return WeightedRounds(rows, job.offset, job.sums)
-
-
-def observers_of(jobs, positive):
-    """Return what watches the rounds for some jobs, by name."""
-    makers = {}
-    for job in jobs:
-        makers |= job.evaluator._observers
-    return {name: make(positive) for name, make in makers.items()}
-
-
-def rerun(job, positive, offset, sums=None):
-    """Return a job like another after a pass of its own."""
-    again = replace(job, design=None, sums=sums, takes_extremes=False)
-    observed = observers_of([again], positive)
-    run(positive.all_logs, [again], positive, observed.values(), offset)
-    return again
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +109,17 @@ class JobTerms:
     def positive(self):
         """The rounds."""
         return self.job.kept.positive
+
+    def sums(self, offset):
+        """Return the sums of the terms of rewards less another offset."""
+        job, design = self.job, self.job.design
+        joint, upper = JointSums(design, offset), in_upper_half(self.positive.all_logs)
+        for block in blocks(design.n_rounds):
+            terms = self.of(block.rows, offset)
+            joint.put(None, terms, job.evaluator._moves, along_of(job.evaluator))
+            some = np.flatnonzero(upper[block.rows])
+            joint.add(design.block(block.low, block.high, some))
+        return joint.finished().of(None)
 
 
 def run_together(sources, take, offset):

@@ -21,6 +21,7 @@ from skope_ope.evaluators.core._engine import (
     known_shift,
     run,
 )
+from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._weight_bound import WeightBound
 from skope_ope.logs._known_range import known_range
@@ -35,9 +36,8 @@ class KeptRounds:
     def __init__(self, jobs, positive, wanted=False):
         self.positive, self.logs = positive, positive.all_logs
         self.n = len(self.logs)
-        self._makers = {}  # not the jobs, which hold this in turn
-        for job in jobs:
-            self._makers |= job.evaluator._observers
+        # whether who acted enters the weights
+        self._by_logger = any(job.evaluator._weight_kind != "plain" for job in jobs)
         self._stores, self._bounds = {}, {}
         for job in sorted(jobs, key=lambda job: job.source is None):
             if self._found(job) is None:
@@ -104,8 +104,8 @@ class KeptRounds:
         again = Job(store.evaluator, store.target, store.source, sums=store.sums)
         if store.sums.terms is not None:  # it stays as it was seen: bounds alone ask
             again = Job(NOTHING, store.target, None, sums=TermStore(self.n))
-        tellers = [_Teller(make(self.positive)) for make in self._makers.values()]
-        observers = [*tellers, *bounds]
+        loggers = [Loggers(self.positive)] if self._by_logger else []
+        observers = [*loggers, *bounds]
         run(self.logs, [again], self.positive, observers, tables=bool(bounds))
 
     def rounds(self, job, offset, rows=slice(None)):
@@ -123,22 +123,16 @@ class KeptRounds:
         """Return the terms of all rounds, ndarray of shape (n_terms, n_rounds)."""
         store = TermStore(self.n)
         for block in blocks(self.n):
-            store.add(block, job.evaluator._terms(self.rounds(job, offset, block.rows)))
+            rounds = self.rounds(job, offset, block.rows)
+            store.put(None, job.evaluator._terms(rounds))
+            store.add_rounds(block)
         return store.terms
-
-
-class _Teller:
-    """Tells a block what an observer knows of it; what is seen was seen before."""
-
-    def __init__(self, observer):
-        self.begin = observer.begin
-
-    def see(self, key, target):
-        """Nothing is to be done."""
 
 
 class _BoundOf:
     """Shows a bound what its own policy does, in a pass with others."""
+
+    reads = True  # workers may read what it needs of a table, see `Ahead`
 
     def __init__(self, key, bound):
         self.key, self.bound = key, bound

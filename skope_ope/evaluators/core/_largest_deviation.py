@@ -28,7 +28,7 @@ ZOOMS = 4  # times that the worst of them is looked for between its neighbours
 class WeightedRewards:
     """Rewards times the weights of an evaluator, and the weights: no model."""
 
-    _combine, _moves, _smooth, _summed = staticmethod(ratio), 1, (), None
+    _combine, _moves, _smooth = staticmethod(ratio), 1, ()
     _uses_weights, _uses_model = True, False
 
     def __init__(self, of):

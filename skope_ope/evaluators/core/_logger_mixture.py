@@ -92,7 +92,7 @@ def doubt_of_parts(whole, parts):
         own = np.zeros(len(loggers))
         places = [loggers.index(one) for one in part.counts.loggers]
         own[places] = part.counts.counts.sum(axis=1)
-        frame = next(iter(part.sums.values())).frame
+        frame = next(iter(part.sums.joints.values())).frame
         units = own.sum()
         if frame.clustered:  # whose rounds may all be those of one logger
             units = len(frame.cluster_sizes)

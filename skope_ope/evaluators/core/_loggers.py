@@ -7,9 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._mean_weight import SURE as EVIDENT
-from skope_ope.evaluators.core._mean_weight import UNSEEN, bounded
-from skope_ope.evaluators.core._overlap import Overlap, Support, sums_of_weights
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._mean_weight import UNSEEN
+from skope_ope.evaluators.core._overlap import Overlap
 
 LEAST_LOST = 0.01  # of the policy's probability: what mean weights are asked for
 SURE = 1e-12  # a mixture of certain loggers is one but for rounding
@@ -22,13 +21,13 @@ def label_list(logs):
 
 
 class Loggers:
-    r"""The loggers of some logs; observes how each of them covers every policy."""
+    r"""The loggers of some logs, who tell blocks of rounds who acted there."""
 
     # Logs without `logger` are those of a single one. Loggers without a round that
     # enters do not take part.
 
     def __init__(self, positive):
-        self.positive, self.overlaps = positive, {}
+        self.positive = positive
         self.logs = logs = positive.all_logs
         if logs.loggers is None:
             self.labels, self.present = [NO_NAME], np.zeros(1, dtype=np.intp)
@@ -98,10 +97,7 @@ class Loggers:
         block.loggers = LoggerRounds(self, block)
 
     def see(self, key, target):
-        """Add what a policy does in a block."""
-        if key not in self.overlaps:
-            self.overlaps[key] = OverlapByLogger(self)
-        self.overlaps[key].add(target)
+        """Nothing is to be done: others look at what a policy does."""
 
 
 class LoggerRounds:
@@ -161,97 +157,6 @@ class LoggerRounds:
         return mixture
 
 
-class OverlapByLogger:
-    """Sums of the importance weights of one policy, logger by logger."""
-
-    def __init__(self, loggers):
-        self.loggers, self.sums = loggers, Sums(loggers.design, halves=False)
-        self.bounded = Sums(loggers.design, halves=False)
-        self.max_w, self.missing = np.zeros((2, len(loggers)))
-        self.certain, self.lost = np.zeros((2, len(loggers)))
-        self.sum_b = 0.0
-
-    def add(self, target):
-        """Add what the policy does in a block."""
-        block = target.block
-        design, w = block.of(self.loggers.design), target.w
-        self.sums.add(design, (w,))
-        self.bounded.add(design, (bounded(w, self.loggers.positive.n, w.max()),))
-        self._add_largest(_counted(block, target.w), block.loggers.index)
-        self._add_missing(target)
-
-    def _add_largest(self, values, index):
-        above = np.flatnonzero(values > self.max_w.min())  # few after the first block
-        values, who = values[above], index[above]
-        larger = values > self.max_w[who]
-        np.maximum.at(self.max_w, who[larger], values[larger])
-
-    def _add_missing(self, target):
-        """Add what each logger could not have done."""
-        block, loggers = target.block, self.loggers
-        if len(loggers) == 1:
-            self.missing[0] += target.missing
-            return
-        if target.table is not None and loggers.logs.logging_proba is not None:
-            mu = loggers.logs.logging_proba[block.rows]
-            if mu.min() == 0:
-                self._add_mass(block, (target.table * (mu == 0)).sum(axis=1))
-            return
-        if loggers.proba is not None and loggers.has_gaps:
-            b = _counted(block, target.b)
-            self.lost += b @ (loggers.proba[block.rows] == 0)
-            self.sum_b += float(b.sum())
-        if target.table is None and target.mass_on is None:
-            return
-        mass = self._never_taken(block, target)
-        if mass is not None:
-            self._add_mass(block, mass)
-        if block.p is not None and block.p.max() >= 1:
-            # where the logged action was certain, all others had probability 0
-            known = 0.0 if mass is None else mass
-            own = np.where(block.p >= 1, 1 - target.pi, known) - known
-            self.certain += self._by_logger(block, own)
-
-    def _never_taken(self, block, target):
-        """Return the policy's mass on what no round shows, or None for nothing."""
-        loggers, unseen = self.loggers, block.positive.unseen
-        if loggers.proba is not None:  # what others did is told by its probability
-            return target.of(unseen) if unseen.size else None
-        mass = None
-        for i, codes in enumerate(loggers.never_taken):
-            if codes.size:
-                own = np.where(block.loggers.index == i, target.of(codes), 0.0)
-                mass = own if mass is None else mass + own
-        return mass
-
-    def _add_mass(self, block, mass):
-        self.missing += self._by_logger(block, mass)
-
-    def _by_logger(self, block, mass):
-        return block.of(self.loggers.design).by_stratum(_counted(block, mass))
-
-    @property
-    def missing_mass(self):
-        """Mean of the policy's probability of what each logger could not do."""
-        missing, certain = (
-            mass / self.loggers.sizes for mass in (self.missing, self.certain)
-        )
-        if not self.lost.any():
-            return missing + certain
-        # What logger i cannot do is seen in the rounds of the others: by the weights b,
-        # E[b 1(pi_i = 0)] is the mass that it misses. Divided by their sum, which is
-        # one in expectation, it never exceeds the mass on what anyone did. Its own
-        # certain rounds tell of the same, and of what nobody did there.
-        others = (1 - missing) * self.lost / self.sum_b
-        return missing + np.maximum(others, certain)
-
-    @property
-    def effective_sample_size(self):
-        """(sum w)^2 / sum w^2 of every logger, 0 where its weights are zero."""
-        first, second = map(np.atleast_1d, sums_of_weights(self.sums))
-        return np.divide(first**2, second, out=np.zeros_like(first), where=second > 0)
-
-
 class MixtureOverlap(Overlap):
     """Sums of the weights pi / (mixture of the loggers) of one policy."""
 
@@ -278,39 +183,10 @@ class MixtureOverlap(Overlap):
         found = self.evidence_below(UNSEEN * self.max_w, 1 - known)
         return known + lost if found > EVIDENT else known
 
-
-class MixtureSupport(Support):
-    """Observes the overlap of every policy with the mixture of the loggers."""
-
-    # The weights are pi / (mixture of the loggers); `Loggers` tells the mixture.
-
-    def see(self, key, target):
-        """Add what a policy does in a block."""
-        positive, block = self.positive, target.block
-        if key not in self.overlaps:
-            self.overlaps[key] = MixtureOverlap(positive.design, positive.n)
-        overlap = self.overlaps[key]
-        overlap.several = len(block.loggers.whole) > 1
-        if overlap.several and not overlap.gaps:
-            overlap.gaps = block.loggers.has_gaps
-        if not overlap.several:
-            missing = target.missing
-        elif target.table is not None or target.mass_on:
-            missing = self._missing(block, target)
-        else:
-            missing = 0.0
-        overlap.add(block.of(positive.design), target.b, missing)
-
-    def _missing(self, block, target):
-        """Return the sum of the policy's mass on what no logger could do."""
-        unseen = self.positive.unseen
-        mass = target.of(unseen) if unseen.size else np.zeros(len(target.pi))
-        certain = block.loggers.mixture > 1 - SURE  # all of them, of this action
-        if certain.any():
-            mass = np.where(certain, 1 - target.pi, mass)
-        return float(_counted(block, mass).sum())
-
-
-def _counted(block, values):
-    """Return values of rounds times their sample weights."""
-    return values if block.omega is None else block.omega * values
+    @classmethod
+    def of_sums(cls, summary):
+        """Return the overlap from a `Summary` of all parts of a log."""
+        out = super().of_sums(summary)
+        out.gaps = summary.tally.gaps
+        out.several = len(summary.counts.loggers) > 1
+        return out

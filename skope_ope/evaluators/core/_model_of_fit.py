@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What `fit(logs, reward_model)` is given: a model, or the y of scikit-learn."""
 
-from numbers import Real
+from collections.abc import Iterable
+from numbers import Integral, Real
 
-from skope_ope._sklearn import HasMethods
+from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._folds import check_cv_kind
 from skope_ope.logs._row_container import RowContainer
@@ -22,7 +23,13 @@ from skope_ope.reward_models._sources import (
 # What may stand for a reward model, and how rounds are held out of its fits.
 REWARD_MODEL_CONSTRAINTS = {
     "reward_model": [HasMethods(["fit", "predict"]), "array-like", Real, str, None],
-    "cv": ["cv_object", str],
+    # what "cv_object" stands for, which is made anew at every check
+    "cv": [
+        Interval(Integral, 2, None, closed="left"),
+        HasMethods(["split", "get_n_splits"]),
+        Iterable,
+        None,
+    ],
 }
 
 

@@ -16,7 +16,7 @@ from skope_ope.evaluators.core._mean_weight import (
 )
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._pooling import pooled
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import JointSums
 
 
 def sums_of_weights(sums):
@@ -24,6 +24,8 @@ def sums_of_weights(sums):
     return sums.first[0] + sums.origin[0] * sums.mass, squares_about(sums, 0.0)
 
 
+NOTHING = SimpleNamespace(first=None)  # sums of weights that are not known
+ROUNDING = 1e-12  # of the mean sample weight
 ALIKE = 1e-12  # of the squared mean weight: single precision varies no more
 
 
@@ -39,9 +41,7 @@ class Overlap:
     pooling = staticmethod(pooled)  # what strata count in the mean weight
 
     def __init__(self, design, n):
-        self.n = n
-        # one, up to the first large weight
-        self.sums = self.bounded = Sums(design, halves=False)
+        self.n, self.joint = n, JointSums(design, halves=False)
         self.max_w = self.min_w = self.missing = 0.0
 
     def add(self, block, w, missing=0.0, extremes=None):
@@ -50,14 +50,20 @@ class Overlap:
         largest, self.min_w = plain, min(self.min_w, low)
         if block.omega is not None:
             largest = float((block.omega * w).max())
-        small = bounded(w, self.n, plain)
-        if small is not w and self.bounded is self.sums:
-            self.bounded = self.sums.copied()
-        self.sums.add(block, (w,))
-        if self.bounded is not self.sums:
-            self.bounded.add(block, (small,))
+        self.joint.put("w", (w, bounded(w, self.n, plain)))
+        self.joint.add(block)
         self.max_w = max(self.max_w, largest)
         self.missing += missing
+
+    @cached_property
+    def sums(self):
+        """Sums of the weights."""
+        return self.joint.of("w").some([0]) if self.joint.places else NOTHING
+
+    @cached_property
+    def bounded(self):
+        """Sums of the weights, those above the root of n cut."""
+        return self.joint.of("w").some([1]) if self.joint.places else NOTHING
 
     @classmethod
     def of_sums(cls, summary):
@@ -65,8 +71,9 @@ class Overlap:
         # Sample weights of parts are as they are, and have mean one in the whole.
         out, tally = cls.__new__(cls), summary.tally
         out.n, scale = summary.n, summary.n / summary.mass
+        scale = 1.0 if abs(scale - 1) < ROUNDING else scale
         if summary.weights is None:  # no propensities
-            out.sums = out.bounded = SimpleNamespace(first=None)
+            out.sums = out.bounded = NOTHING
         else:
             weights = summary.weights.scaled(scale)
             out.sums, out.bounded = weights.some([0]), weights.some([1])

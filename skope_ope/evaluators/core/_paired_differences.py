@@ -73,6 +73,7 @@ class PairedDifferences:
         out._estimate, out.effective_sample_size = estimate, size
         out.diagnostics = Diagnostics(self.diagnostics._entries | entries)
         out._bound = out.successes = out._plain_weights = out._pair = None
+        out._joint = None
         return out
 
     def _estimate_without(self, left_out):
@@ -113,16 +114,16 @@ class PairedDifferences:
         pair, warned = on_common_rounds(pair)
         first, second = pair.values()
         with beyond_floats():
-            value, change = first.value - second.value, first._changes_from(second)
-            if change is None:
-                value, change = 0.0, np.zeros(first.n_rounds)
-            estimate, doubts = first._paired_estimate(second, value, change)
+            estimate, doubts = first._estimate_of_sums_less(second), ()
+            if estimate is None:
+                estimate, doubts = first._estimate_of_rounds_less(second)
         warned = (*warned, *doubts)
         rows = first._rows
         left_out, design = rows.left_out, rows.design
+        changes = estimate.all_round_values
         out = self._derived(
             estimate,
-            Rows(design, change[None], rows._row_id, rows.logs, left_out),
+            Rows(design, lambda: changes()[None], rows._row_id, rows.logs, left_out),
             estimator=f"{self.estimator} - {other.estimator}",
             diagnostics={"n_common_rounds": _n_common(design, second._rows.design)},
             warnings=warned,
@@ -135,6 +136,34 @@ class PairedDifferences:
         out = out._resting_on(self, other)
         out = out._with_mixture(self._mixture or other._mixture)
         return first, second, out, warned
+
+    def _estimate_of_sums_less(self, other):
+        """Return the estimate of a difference from sums of both; None: from rounds."""
+        found = self._joint
+        if found is None or found is not other._joint:
+            return None
+        jobs, estimates = (self._owner, other._owner), (self._estimate, other._estimate)
+        joint = found.joint_of(jobs[0])
+        if jobs[1] not in joint.places or any(
+            one.sums.joint is not joint for one in estimates
+        ):
+            return None  # of other strata, or summed anew about a value
+        out = found.difference(jobs, estimates)
+        errors = [one.standard_error for one in (out, *estimates)]
+        if np.isnan(errors[0]) and np.isfinite(errors[1:]).all():
+            return None  # it is lost in the rounding of sums
+        return out.with_round_values(lambda: self._all_changes_from(other))
+
+    def _all_changes_from(self, other):
+        change = self._changes_from(other)
+        return np.zeros(self.n_rounds) if change is None else change
+
+    def _estimate_of_rounds_less(self, other):
+        """Return the estimate of a difference from all round values, and warnings."""
+        value, change = self.value - other.value, self._changes_from(other)
+        if change is None:
+            value, change = 0.0, np.zeros(self.n_rounds)
+        return self._paired_estimate(other, value, change)
 
     def _changes_from(self, other):
         """Return the differences of all round values."""

@@ -7,43 +7,45 @@ round, and the terms of all of them are summed as one.
 """
 
 from functools import cached_property
-from math import ceil, log2
 from numbers import Real
 
-from skope_ope.evaluators.core._blocks import BLOCK, blocks
-from skope_ope.evaluators.core._engine import FAR, run
+from skope_ope.evaluators.core._blocks import blocks
+from skope_ope.evaluators.core._engine import Job, offset_of, run
 from skope_ope.evaluators.core._extremes import Extremes
-from skope_ope.evaluators.core._halves import WEIGHT
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._loggers import Loggers
-from skope_ope.evaluators.core._part_weights import KINDS
-from skope_ope.evaluators.core._stack import Stack, StackedJob
+from skope_ope.evaluators.core._part_weights import KINDS, ROUNDS
+from skope_ope.evaluators.core._summary import REWARD, SumsByDesign
+from skope_ope.evaluators.core._sums import WEIGHT, JointSums
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._weight_limits import by_action_alone
 
-ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
-REWARD = ("reward",)  # owner of the logged rewards
 
 
 class PartPass:
     """What several evaluators want of several policies on the rounds of a part."""
 
-    def __init__(self, part, policies, sources, n_total, log):
-        self.part, self.logs = part, part.all_logs
-        self.policies, self.sources, self.n_total = policies, sources, n_total
+    # `keeps_rounds`: the part is the whole, and its rounds can be asked again.
+
+    def __init__(
+        self, part, policies=(), sources=(), n_total=None, log=None, keeps_rounds=False
+    ):
+        self.part, self.logs, self.keeps_rounds = part, part.all_logs, keeps_rounds
+        self.policies, self.sources, self.n_total = policies, dict(sources), n_total
         self.offset = offset_of(self.logs.reward)
         self._log = log
-        self.stacks, self.places, self.ends, self.tallies = {}, {}, {}, {}
-        self.combines = {}  # of slates: functions of the means, by owner
+        self.joints, self.ends, self.tallies = {}, {}, {}
+        told = getattr(self.logs, "logger_proba", None) is not None
+        self.facts = {None: {"logger_proba": told}}
         self._targets, self._given, self._views = {}, [], {}
         self._passes, self._weights, self._terms = {}, {}, []
-        self._weighted = set()
+        self._weighted, self._extremes = {}, {}
 
     @cached_property
     def loggers(self):
         """Who acted."""
-        return PartLoggers(self.part)
+        return Loggers(self.part)
 
     @cached_property
     def yes_no(self):
@@ -63,20 +65,19 @@ class PartPass:
         """Whether the part tells how large weights may be that it does not hold."""
         logs = self.logs
         bounded = logs.reward_range is not None or self.yes_no
-        return bounded and (
-            logs.logging_proba is not None or self.by_action is not None
+        return (
+            not self.keeps_rounds
+            and bounded
+            and (logs.logging_proba is not None or self.by_action is not None)
         )
 
-    def stack(self, name, design=None):
-        """Return the `Stack` of a design, by its name."""
-        if name not in self.stacks:
-            design = self.part.design if design is None else design
-            self.stacks[name] = Stack(design, self.offset)
-        return self.stacks[name]
-
-    def stack_of_loggers(self):
-        """Return the one whose strata are the loggers."""
-        return self.stack(LOGGERS, self.loggers.design)
+    def sums_by(self, name, design=None):
+        """Return the `JointSums` of a design, by its name."""
+        if name not in self.joints:
+            if design is None:
+                design = self.part.design if name == ROUNDS else self.loggers.design
+            self.joints[name] = JointSums(design, self.offset)
+        return self.joints[name]
 
     def seen_as(self, view):
         """Return the rounds as a function of the logs shows them, one for all."""
@@ -106,17 +107,21 @@ class PartPass:
             self._given.append((model, source))
         return source
 
-    def add(self, owner, formula, stack, target, source=None):
-        """Add the job of an evaluator on a policy."""
-        job = StackedJob(formula, target, source, owner=owner, stack=stack)
-        job.extremes, job.takes_extremes = Extremes(), True
-        self.ends[owner] = job.extremes
+    def add(self, owner, formula, sums, target, source=None, make=Job):
+        """Add the job of an evaluator on a policy, and return it."""
+        kind = formula._kind_of_sums, owner[-1]
+        job, seen = make(formula, target, source, owner, sums), (*kind, id(source))
+        if seen not in self._extremes:  # the first of those that see the same
+            self._extremes[seen] = job.extremes = Extremes()
+        self.ends[owner] = self._extremes[seen]
         self.add_job(job)
-        weighted = "weighted", formula._weight_kind, owner[-1]
-        if formula._uses_weights and weighted not in self._weighted:
-            self._weighted.add(weighted)
-            rewards = WeightedRewards(formula)
-            self.add_job(StackedJob(rewards, target, None, owner=weighted, stack=stack))
+        if formula._uses_weights:
+            if kind not in self._weighted:
+                of, owner = WeightedRewards(formula), ("weighted", *kind)
+                self._weighted[kind] = Job(of, target, None, owner, sums)
+                self.add_job(self._weighted[kind])
+            job.weighted = self._weighted[kind]
+        return job
 
     def add_job(self, job, logs=None):
         """Add a job, over the rounds as it sees them."""
@@ -133,34 +138,36 @@ class PartPass:
             self.pass_over(self.logs).observers.append(made)
         self._weights[kind].names[id(target)] = policy
 
-    def add_terms(self, owner, stack, terms):
+    def add_terms(self, owner, sums, terms):
         """Add the terms of all rounds, where they are known by now."""
-        self._terms.append((owner, stack, terms))
+        self._terms.append((owner, sums, terms))
 
-    def run(self):
-        """Sum what was added."""
+    def run(self, kept=None, n_jobs=1):
+        """Sum what was added; `kept`: what keeps numbers of the rounds."""
         for one in self._passes.values():
-            observers = one.observers
+            observers, jobs = one.observers, one.jobs
             if "loggers" in self.__dict__:  # they tell the others who acted
                 observers = [self.loggers, *observers]
+            if kept is not None:
+                observers, jobs = observers + kept.bounds_in_pass, jobs + kept.in_pass
             run(
                 one.logs,
-                one.jobs,
+                jobs,
                 self.part,
-                [*observers, _Rewards(one.stacks)],
+                [*observers, _Rewards(one.sums)],
                 self.offset,
-                tables=any(getattr(see, "needs_tables", False) for see in observers),
-                rows=LONG_BLOCK,
+                tables=any(see.needs_tables for see in one.observers),
+                n_jobs=n_jobs,
+                rows=None if self.keeps_rounds else LONG_BLOCK,
+                sums=one.sums,
             )
             for job in one.jobs:
-                job.finish(self)
+                job.kept = kept
         for observer in self._weights.values():
             observer.finish()
         self._sum_terms()
-        for name, stack in self.stacks.items():
-            stack.flush()
-            for owner, numbers in stack.places.items():
-                self.places[name if owner == REWARD else owner] = name, numbers
+        found = {name: one.finished() for name, one in self.joints.items()}
+        self.sums = SumsByDesign(found)
 
     def release(self):
         """Forget the rounds: what holds each other keeps those of several parts."""
@@ -170,16 +177,15 @@ class PartPass:
         """Sum the terms that were known beforehand."""
         if not self._terms:
             return
-        for name, stack in self.stacks.items():
+        for name, sums in self.joints.items():
             for one in blocks(len(self.logs)):
-                block = stack.design.block(one.low, one.high)
                 if name == ROUNDS:
                     reward = self.logs.reward[one.rows] - self.offset
-                    stack.put(REWARD, block, (reward,), WEIGHT)
+                    sums.put(REWARD, (reward,), WEIGHT)
                 for owner, where, terms in self._terms:
-                    if where is stack:
-                        some = tuple(term[one.rows] for term in terms)
-                        stack.put(owner, block, some)
+                    if where is sums:
+                        sums.put(owner, tuple(term[one.rows] for term in terms))
+                sums.add(sums.frame.block(one.low, one.high))
 
 
 class Pass:
@@ -189,20 +195,11 @@ class Pass:
         self.logs, self.jobs, self.observers = logs, [], []
 
     @property
-    def stacks(self):
+    def sums(self):
         """Where the terms go, each once."""
-        some = [job.stack for job in self.jobs]
-        some += [one.stack for one in self.observers if one.stack is not None]
-        return {id(stack): stack for stack in some}.values()
-
-
-class PartLoggers(Loggers):
-    """Tells the blocks who acted; what a policy does, others see."""
-
-    stack = None
-
-    def see(self, key, target):
-        """Nothing is to be done."""
+        some = [job.sums for job in self.jobs]
+        some += [one.sums for one in self.observers if hasattr(one, "sums")]
+        return list({id(one): one for one in some}.values())
 
 
 class _Rewards:
@@ -210,32 +207,18 @@ class _Rewards:
 
     needs_tables = False
 
-    def __init__(self, stacks):
-        self.stacks = list(stacks)
+    def __init__(self, sums):
+        self.sums = [one for one in sums if isinstance(one, JointSums)]
 
     def begin(self, block):
         """Put the rewards of a block."""
-        for stack in self.stacks:
-            offset = stack.offset
+        for one in self.sums:
+            offset = one.offset
             reward = block.reward - offset if offset else block.reward
-            stack.put(REWARD, block, (reward,), WEIGHT)
+            one.put(REWARD, (reward,), WEIGHT)
 
     def see(self, key, target):
         """Nothing is to be done."""
-
-
-def offset_of(reward):
-    """Return what is subtracted from rewards that lie far from zero, or 0."""
-    # Parts of a log find the same number, as long as their rewards are alike: a
-    # multiple of a power of two that is about as large as their range.
-    low, high = float(reward[:BLOCK].min()), float(reward[:BLOCK].max())
-    middle = low + (high - low) / 2
-    if not abs(middle) > FAR * (high - low):
-        return 0.0
-    if not high > low:
-        return middle
-    step = 2.0 ** ceil(log2(high - low))
-    return step * round(middle / step)
 
 
 def _same(one, other):

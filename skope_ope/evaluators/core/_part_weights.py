@@ -8,11 +8,13 @@ the propensities of one logger, of every logger by itself, or of their mixture.
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._loggers import SURE, label_list
 from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._tally import Tally, both_ranges
 from skope_ope.evaluators.core._weight_limits import LimitsInPass, WeightLimits
 
+ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 UNKNOWN_LENGTH = 1_000_000  # rounds of a log, where their number is not known
 
 
@@ -20,13 +22,14 @@ class PartWeights:
     """Observes weights against the propensities, of one sample."""
 
     kind = "plain"
+    reads = True  # workers may read what it needs of a table, see `Ahead`
 
     def __init__(self, whole):
         self.whole, self.names, self.part = whole, {}, whole.part
         n_total = whole.n_total
         self.n_total = UNKNOWN_LENGTH if n_total is None else n_total
         self.actions = self.part.all_logs.actions.tolist()
-        self.labels, self.stack = self._strata()
+        self.labels, self.sums = self._strata()
         self.lacking, self.limits = self._lacking(), {}
         self.tells_limits = self._tells_limits()
 
@@ -36,13 +39,14 @@ class PartWeights:
         return not several and self.whole.tells_limits
 
     def _strata(self):
-        """Return the labels of the loggers that are told apart, and the stack."""
-        return [None], self.whole.stack("rounds")
+        """Return the labels of the loggers that are told apart, and their sums."""
+        return [None], self.whole.sums_by(ROUNDS)
 
     @property
     def needs_tables(self):
         """Whether all policies are asked for all actions."""
-        return len(self.lacking) > 0 or self.tells_limits
+        lacks = len(self.lacking) > 0 and not self.whole.keeps_rounds
+        return lacks or self.tells_limits
 
     def _lacking(self):
         """Return the codes of actions that a logger never took in this part."""
@@ -56,10 +60,9 @@ class PartWeights:
         if key not in self.names:
             return
         owner = "weights", self.kind, self.names[key]
-        tallies = self.whole.tallies
+        tallies, read = self.whole.tallies, target.read.get(id(self))
         if owner not in tallies:
-            known = target.table is not None or target.mass_on is not None
-            tallies[owner] = Tally(self.labels, self.actions, known)
+            tallies[owner] = Tally(self.labels, self.actions, self._knows_all(target))
             if self.tells_limits:
                 about = self.part.all_logs, self.whole.by_action
                 self.limits[owner] = LimitsInPass(*about)
@@ -68,9 +71,18 @@ class PartWeights:
         tally, w = tallies[owner], self.weights(target)
         if w is not None:
             small = bounded(w, self.n_total, target.block.extremes(w)[1])
-            self.stack.put(owner, target.block, (w, small))
+            self.sums.put(owner, (w, small))
             self._add_extremes(tally, target.block, w)
         self._add_missing(tally, target)
+        if tally.table:
+            found = self.read(key, target) if read is None else read
+            for name, values in found.items():
+                getattr(tally, name)[...] += values
+
+    def _knows_all(self, target):
+        """Whether the policy's probabilities of all actions are known."""
+        told = target.table is not None or target.mass_on is not None
+        return told or target.read.get(id(self)) is not None
 
     def finish(self):
         """Keep what is known when all rounds were seen."""
@@ -90,6 +102,8 @@ class PartWeights:
         reward, lowest = block.reward, block.extremes(w)[0]
         tally.lowest = min(tally.lowest, lowest)
         self._add_largest(tally, block, w)
+        if self.whole.keeps_rounds:  # they can be asked
+            return
         if lowest <= 0 or block.omega is not None:
             reward = reward[(w if block.omega is None else w * block.omega) != 0]
         if len(reward):
@@ -102,26 +116,60 @@ class PartWeights:
         tally.largest[0] = max(tally.largest[0], largest)
 
     def _add_missing(self, tally, target):
-        """Add what the policy wants and the logger could not do, or did not."""
-        if not tally.table:
-            return
+        """Add what the weights tell of what a logger could not do."""
+
+    def read(self, key, target):
+        """Return sums of what the policy wants and the logger could not do, or did not.
+
+        Parameters
+        ----------
+        key : int
+            Of the policy.
+        target : TargetBlock
+            What it does in a block.
+
+        Returns
+        -------
+        found : dict or None
+            What is added to arrays of the `Tally`, by name; None: it is not known.
+        """
+        if key not in self.names or (target.table is None and target.mass_on is None):
+            return None
         block = target.block
         if self._is_told(target):
             mu = block.logs.logging_proba[block.rows]
-            if mu.min() == 0:
-                mass = _counted(block, (target.table * (mu == 0)).sum(axis=1))
-                self._add_by_logger(tally.told, block, mass)
-            return
-        certain = self._certain(block)
+            if mu.min() > 0:
+                return {}
+            if block.omega is None and len(self.labels) == 1:  # fewer entries: faster
+                return {"told": float(target.table[mu == 0].sum())}
+            mass = (target.table * (mu == 0)).sum(axis=1)
+            return {"told": self._by_logger(block, mass)}
+        found, certain = {}, self._certain(block)
         if certain is not None:
-            mass = _counted(block, np.where(certain, 1 - target.pi, 0.0))
-            self._add_by_logger(tally.certain, block, mass)
-        for code in self.lacking.tolist():
-            mass = _counted(block, target.of([code]))
-            there = 0.0 if certain is None else np.where(certain, mass, 0.0)
-            self._add_by_logger(tally.wanted[:, code], block, mass - there)
+            mass = np.where(certain, 1 - target.pi, 0.0)
+            found["certain"] = self._by_logger(block, mass)
+        if len(self.lacking):
+            found |= self._of_lacking(target, certain)
+        return found
+
+    def _of_lacking(self, target, certain):
+        """Return the same of every action that was never logged."""
+        block, shape = target.block, (len(self.labels), len(self.actions))
+        if self.whole.keeps_rounds and self.kind != "loggers":
+            codes = self.lacking[:1]  # none of them will be met: one stands for all
+            masses = [target.of(self.lacking)]
+        else:
+            codes = self.lacking
+            masses = (target.of([code]) for code in codes.tolist())
+        wanted, there = np.zeros((2, *shape))
+        for code, mass in zip(codes.tolist(), masses, strict=True):
+            wanted[:, code] = self._by_logger(block, mass)
             if certain is not None:
-                self._add_by_logger(tally.wanted_there[:, code], block, there)
+                some = np.where(certain, mass, 0.0)
+                there[:, code] = self._by_logger(block, some)
+        if certain is None:
+            return {"wanted": wanted}
+        return {"wanted": wanted - there, "wanted_there": there}
 
     def _is_told(self, target):
         """Whether the logs tell what the logger could not do in every round."""
@@ -133,20 +181,23 @@ class PartWeights:
             return None
         return block.p >= 1
 
-    def _add_by_logger(self, sums, block, mass):
-        sums += mass.sum()
+    def _by_logger(self, block, mass):
+        """Return the (weighted) sum of a number of every round, by logger."""
+        return float(mass.sum()) if block.omega is None else dot(block.omega, mass)
 
 
 class PartMixtureWeights(PartWeights):
     """Observes weights against the mixture of the loggers."""
 
-    kind = "mixture"
+    kind, reads = "mixture", False
 
     def __init__(self, whole):
         super().__init__(whole)
         self.loggers = whole.loggers
         shares = self.part.shares
-        self.several = shares is not None and np.count_nonzero(shares) > 1
+        self.several = len(self.loggers) > 1
+        if shares is not None:
+            self.several = np.count_nonzero(shares) > 1
 
     def weights(self, target):
         """Return the importance weights."""
@@ -158,7 +209,6 @@ class PartMixtureWeights(PartWeights):
     def _add_missing(self, tally, target):
         if self.several and not tally.gaps:
             tally.gaps = target.block.loggers.has_gaps
-        super()._add_missing(tally, target)
 
     def _certain(self, block):
         if not self.several:
@@ -170,10 +220,10 @@ class PartMixtureWeights(PartWeights):
 class PartLoggerWeights(PartWeights):
     """Observes weights against the propensities, logger by logger."""
 
-    kind = "loggers"
+    kind, reads = "loggers", False
 
     def _strata(self):
-        return label_list(self.part.all_logs), self.whole.stack_of_loggers()
+        return label_list(self.part.all_logs), self.whole.sums_by(LOGGERS)
 
     def _lacking(self):
         self.loggers = self.whole.loggers
@@ -187,11 +237,14 @@ class PartLoggerWeights(PartWeights):
         rows = self.loggers.present
         tally.largest[rows] = np.maximum(tally.largest[rows], largest)
 
-    def _add_by_logger(self, sums, block, mass):
-        found = mass.sum()
+    def _by_logger(self, block, mass):
+        found, mass = np.zeros(len(self.labels)), _counted(block, mass)
         if len(self.loggers) > 1:
-            found = block.of(self.loggers.design).by_stratum(mass)
-        sums[self.loggers.present] += found
+            mass = block.of(self.loggers.design).by_stratum(mass)
+        else:
+            mass = mass.sum()
+        found[self.loggers.present] = mass
+        return found
 
     def _add_missing(self, tally, target):
         block, proba = target.block, self.part.all_logs.logger_proba
@@ -199,7 +252,6 @@ class PartLoggerWeights(PartWeights):
             b = _counted(block, target.b)
             tally.lost += b @ (proba[block.rows] == 0)
             tally.sum_b += float(b.sum())
-        super()._add_missing(tally, target)
 
 
 KINDS = {
@@ -210,7 +262,7 @@ KINDS = {
 class Wanted:
     """Observes what a policy wants of all arms, logged or not."""
 
-    needs_tables, stack = True, None
+    needs_tables = True
 
     def __init__(self, whole, owner, target, arms):
         self.tally = whole.tallies[owner] = Tally([None], arms.tolist())

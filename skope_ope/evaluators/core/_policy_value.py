@@ -115,6 +115,7 @@ class PolicyValue(
     _pair = None  # the two values of a difference
     _resamples = True  # whether its rounds may be drawn anew, each by itself
     _inherited = None  # `Grounds` of the values that it was made from
+    _joint = _owner = None  # sums that those of other values are among, and whose
     _propensities = None  # where those of the logs come from
 
     def __init__(
@@ -339,6 +340,7 @@ class PolicyValue(
             state["_plain_weights"] = LEFT_BEHIND
         if self._pair is not None:
             state["_pair"] = LEFT_BEHIND
+        state["_joint"] = None
         if self._find_reach is not None:
             state["_find_reach"] = self._stated_reach()
         return state

@@ -4,36 +4,51 @@
 
 import numpy as np
 
-MANY = 12  # terms whose products one matrix gives faster than a dot product each
-PIECE = 5000  # rounds of such a matrix
+PIECE = 5000  # rounds of a product of matrices: a longer one wakes the threads of BLAS
+FEW = 50  # strata whose rounds are taken one after the other
 
 
-def products_of(x, block):
-    """Return the sums of products of the entries of x, a row for each of them."""
-    if len(x) > MANY:
-        rows = x if block.omega is None else [*x, block.omega]
-        return _triangle(products_of_rows(rows), len(x))
-    second = [[block.dot(a, b) for b in x[: i + 1]] for i, a in enumerate(x)]
-    if block.omega is not None:
-        second.append([block.dot(block.omega, b) for b in x])
-    return second
+def add_products(x, block, first, second):
+    """Add the sums of the rows of x, and of their products, to those of every stratum.
+
+    Parameters
+    ----------
+    x : ndarray of shape (k, n)
+        Terms of the rounds of a block; the last row is their weights.
+    block : DesignBlock
+        Weights and strata of these rounds.
+    first : ndarray of shape (n_strata, k)
+        What the sums are added to.
+    second : ndarray of shape (n_strata, m, m)
+        What the sums of products of the last m rows are added to.
+    """
+    n_strata = len(first)
+    if n_strata == 1:
+        _add_all(x, first[0], second[0])
+    elif n_strata <= FEW:
+        for stratum, rows in enumerate(block.rows_of_strata):
+            if len(rows):
+                some = x.take(rows, axis=1)
+                _add_all(some, first[stratum], second[stratum])
+    else:
+        total, m = block.by_stratum, second.shape[-1]
+        for j, values in enumerate(x):
+            first[:, j] += total(values)
+        for i, one in enumerate(x[-m:]):
+            for j, other in enumerate(x[-m:][: i + 1]):
+                second[:, i, j] += total(one * other)
+                second[:, j, i] = second[:, i, j]
 
 
-def products_of_rows(rows):
-    """Return the sums of products of any two arrays, as a matrix does."""
-    n, out = len(rows[0]), np.zeros((len(rows), len(rows)))
-    piece = np.empty((len(rows), min(n, PIECE)))
-    for start in range(0, n, PIECE):
-        some = piece[:, : min(PIECE, n - start)]
-        for row, values in zip(some, rows, strict=True):
-            row[:] = values[start : start + PIECE]
-        out += some @ some.T
-    return out
-
-
-def _triangle(products, k):
-    """Return the lower triangle of products as lists; the last row without its end."""
-    return [row[: min(i + 1, k)] for i, row in enumerate(products.tolist())]
+def _add_all(x, first, second):
+    """Add the sums over all columns of x."""
+    m = len(second)
+    whole = np.zeros(second.shape)
+    for start in range(0, x.shape[1], PIECE):
+        piece = x[-m:, start : start + PIECE]
+        whole += piece @ piece.T
+    second += whole
+    first += x.sum(axis=1)  # not those of products, which depend on what is beside them
 
 
 def quadratic(slopes, product, total):

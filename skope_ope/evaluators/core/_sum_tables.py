@@ -12,35 +12,26 @@ from skope_ope.logs._labels import (
     texts_of_labels,
 )
 
-STAYS = -2  # a term that does not follow the rewards
-
 
 def table_of(sums):
-    """Return `Sums` as a dict of arrays."""
+    """Return `JointSums` as a dict of arrays."""
     frame = sums.frame
-    first, second, totals = sums.about(sums.origin, sums.offset, sums.slants)
     table = {
-        "origin": np.array(sums.origin),
+        "origin": sums.origin,
         "offset": np.array(sums.offset),
-        "moves": np.array(
-            [STAYS if by is None else by for by in sums.moves or ()], dtype=int
-        ),
-        "first": first,
-        "second": second,
+        "first": sums.first,
+        "second": sums.second,
+        "halves": np.array(sums.has_halves),
         "count": frame.count,
         "heaviest": np.array(frame.heaviest),
+        "slants": np.array([(top, *of) for top, of in sums.slants.items()]),
     }
-    if sums.upper is not None:
-        about = sums.origin, sums.offset, sums.slants
-        table["upper_first"], table["upper_second"], _ = sums.upper.about(*about)
-    if sums.slants:
-        table["slants"] = np.array([(top, *of) for top, of in sums.slants.items()])
     if frame.strata != [None]:
         table["strata"] = texts_of_labels(frame.strata)
-    if totals is not None:
+    if sums.totals is not None:
         table |= arrays_of_labels("clusters", frame.clusters)
         table |= {
-            "totals": totals,
+            "totals": sums.totals,
             "n_buckets": np.array(frame.n_buckets or 0),
             "cell_stratum": frame.cell_stratum,
             "cell_cluster": frame.cell_cluster,
@@ -49,8 +40,8 @@ def table_of(sums):
     return table
 
 
-def parts_of_table(table):
-    """Return what `Sums._of` takes, for all rounds and for the upper half, or None."""
+def joint_of_table(table, places, moves, make):
+    """Return the `JointSums` that `table_of` wrote; `make` is their class."""
     cells = {}
     if "totals" in table:
         cells = {
@@ -66,18 +57,13 @@ def parts_of_table(table):
     if "strata" in table:
         strata = labels_of_texts(table["strata"])
     heaviest = float(table["heaviest"])
+    frame = Frame(table["count"], strata, **cells, heaviest=heaviest)
     slants = {
         int(top): (int(end), slant)
-        for top, end, slant in np.asarray(table.get("slants", ())).tolist()
+        for top, end, slant in np.asarray(table["slants"]).reshape(-1, 3).tolist()
     }
-    moves = [None if by == STAYS else by for by in table["moves"].tolist()]
-    frame = Frame(table["count"], strata, **cells, heaviest=heaviest)
-    offset, origin = float(table["offset"]), table["origin"].tolist()
-    about = frame, offset, tuple(moves) or None, origin
-    whole, half = (
-        (*about, table[f"{half}first"], table[f"{half}second"], totals, slants)
-        if f"{half}first" in table
-        else None
-        for half, totals in (("", table.get("totals")), ("upper_", None))
-    )
-    return whole, half
+    about = float(table["offset"]), places, moves, table["origin"], slants
+    sums = table["first"], table["second"], table.get("totals")
+    out = make.of_arrays(frame, *about, *sums)
+    out.has_halves = bool(table["halves"])
+    return out

@@ -9,16 +9,19 @@ log: an evaluator refuses to be summed in parts until they are stated.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from math import isfinite, nan, sqrt
 from numbers import Real
 
 import joblib
 import numpy as np
 
+from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._estimate import (
     ROUNDING,
     Estimate,
     GivenEstimate,
+    difference,
     freedom_of_difference,
 )
 from skope_ope.evaluators.core._functions import mean
@@ -29,14 +32,64 @@ from skope_ope.logs._validation import plain
 
 N_BUCKETS = 1000  # hash buckets that stand for too many groups
 N_GROUPS = 100_000  # groups that are told apart
+REWARD = ("reward", None)  # the job of the logged rewards
 LOGGER = "(logger)"  # stands for the policy that made the logs: their mean reward
+
+
+class SumsByDesign(WithPairs):
+    """The `JointSums` of all designs, by name."""
+
+    def __init__(self, joints):
+        self.joints = joints
+
+    def joint_of(self, job):
+        """Return the sums that those of a job are among, or None."""
+        return next((one for one in self.joints.values() if job in one.places), None)
+
+    def of(self, job):
+        """Return the `Sums` of the terms of a job, or None."""
+        joint = self.joint_of(job)
+        return None if joint is None else joint.of(job)
+
+    def difference(self, jobs, estimates):
+        """Return the estimate of the difference of the values of two jobs."""
+        jobs = [REWARD if job[1] == LOGGER else job for job in jobs]
+        joint, parts = self.joint_of(jobs[jobs[0] == REWARD]), list(estimates)
+        if not all(job in joint.places for job in jobs):
+            return difference(*estimates)  # they are not about the same rounds
+        for k, job in enumerate(jobs):
+            if job == REWARD:  # those of any design
+                parts[k] = Estimate(joint.of(REWARD), mean)
+        return joint_difference(joint, *parts, *jobs)
+
+
+def summary_of(found, evaluator, job):
+    """Return the `Summary` of an evaluator on a policy, from what a pass found."""
+    kind = getattr(evaluator, "_weight_kind", job[0])
+    weights, counts = ("weights", kind, job[1]), found.counts
+    if kind == "wanted of loggers":
+        counts = counts.of_loggers()  # they are the arms
+    out = Summary(
+        evaluator,
+        found.sums.of(job),
+        counts,
+        found.sums.of(weights),
+        found.tallies.get(weights),
+        found.ends.get(job),
+        found.facts.get(None, {}) | found.facts.get(job, {}),
+    )
+    out.limits = found.ends.get(weights)
+    return out
 
 
 class Summary:
     """Sums of one evaluator on one policy over parts of a log."""
 
-    weighted = None  # `SummedWeights`, where they were summed
+    weighted = None  # what has sums of weighted rewards, where they were summed
     limits = None  # what is known of weights that were not logged
+    job = None  # in memory what was done, which divergences follow from
+    weighing = None  # of several loggers, see `Weighing`
+    of_loggers = None  # the same with the weights of each of them
 
     def __init__(
         self, evaluator, sums, counts, weights=None, tally=None, ends=None, facts=None
@@ -61,7 +114,7 @@ class Summary:
         """Sum of their sample weights."""
         return total(self.sums.mass)
 
-    @property
+    @cached_property
     def overlap(self):
         """Sums of the importance weights, an `Overlap`; None where none are used."""
         if self.evaluator is None or self.tally is None:
@@ -76,20 +129,22 @@ class Summary:
         return self.tally.missing_mass(self.counts)
 
 
-def joint_difference(sums, a, b, place, other):
+def joint_difference(joint, a, b, job, other):
     r"""Return the difference of two estimates from the sums of the terms of both."""
     # With :math:`d_s = b_s - b'_s`, the difference of the slopes in the terms of both,
     # :math:`SE^2 = \sum_s d_s^T Q_s d_s`, or the sum of squares of :math:`\sum_s d_s^T
     # X_{sg}` over the clusters g.
+    sums, frame = joint.whole, joint.frame
     value, k = a.value - b.value, sums.n_terms
-    single = sums.frame.n_strata == 1
-    slopes = [0.0 if single else np.zeros(sums.frame.n_strata) for _ in range(k + 1)]
-    for numbers, estimate, sign in ((place, a, 1), (other, b, -1)):
-        for number, slope in _slopes_in(sums, numbers, estimate):
+    single = frame.n_strata == 1
+    slopes = [0.0 if single else np.zeros(frame.n_strata) for _ in range(k + 1)]
+    for owner, estimate, sign in ((job, a, 1), (other, b, -1)):
+        numbers = *joint.places[owner], k
+        for number, slope in zip(numbers, estimate.slopes, strict=True):
             slopes[number] = slopes[number] + sign * slope
     over = float if single else total
     independent, _ = quadratic(slopes, sums.product, over)
-    if sums.frame.clustered:
+    if frame.clustered:
         changes = a.cluster_sums - b.cluster_sums
         variance = float(changes @ changes)
         noise = float(a.cluster_sums @ a.cluster_sums + b.cluster_sums @ b.cluster_sums)
@@ -103,29 +158,10 @@ def joint_difference(sums, a, b, place, other):
     if not (isfinite(a.standard_error) and isfinite(b.standard_error)):
         error = nan
     freedom = min(
-        a.degrees_of_freedom, b.degrees_of_freedom, freedom_of_difference(sums.frame)
+        a.degrees_of_freedom, b.degrees_of_freedom, freedom_of_difference(frame)
     )
     independent = sqrt(max(independent, 0.0))
-    return GivenEstimate(value, error, freedom, None, sums.frame, independent)
-
-
-def _slopes_in(sums, numbers, estimate):
-    """Yield numbers of terms in joint sums, and slopes of an estimate in them."""
-    # Both may measure a numerator from other multiples of a divisor, and from other
-    # origins: a part of few rounds shares other arrays than the whole does.
-    k = sums.n_terms
-    yield k, estimate.slopes[-1]
-    for i, (number, slope) in enumerate(zip(numbers, estimate.slopes, strict=False)):
-        yield number, slope
-        change = sums.origin[number] - estimate.origin[i]
-        end, own = estimate.sums.slants.get(i, (0, 0.0))
-        divisor, by = sums.slants.get(number, (0, 0.0))
-        for of, turn in ((divisor, by), (numbers[end], -own)):
-            if turn:
-                yield of, turn * slope
-                change += turn * sums.origin[of]
-        if change:
-            yield k, change * slope
+    return GivenEstimate(value, error, freedom, None, frame, independent)
 
 
 ALIKE = 1e-12  # of the values: a smaller difference of two is rounding

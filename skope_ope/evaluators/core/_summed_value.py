@@ -8,7 +8,6 @@ from math import isnan, sqrt
 
 import numpy as np
 
-from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate, difference
 from skope_ope.evaluators.core._grounds import (
@@ -19,7 +18,6 @@ from skope_ope.evaluators.core._jobs import WeightedRounds
 from skope_ope.evaluators.core._paired_differences import MERGED_AND_NOT
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._reach import DifferenceReach
-from skope_ope.evaluators.core._summary import LOGGER, joint_difference
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.exceptions import SupportWarning
 from skope_ope.intervals._gamma import DeviationBounds, deviations_of_blocks
@@ -53,25 +51,6 @@ class SummedRows:
             "this value comes from merged sums, which do not keep the rounds. "
             f"{_IN_MEMORY}; or ask for by=... or groups when you summarize."
         )
-
-
-class JointTerms(WithPairs):
-    """Sums of the terms of all policies and evaluators over the same rounds."""
-
-    def __init__(self, sums, places):
-        self.sums, self.places = sums, places
-
-    def difference(self, pair, estimates):
-        """Return the estimate of the difference of two owners."""
-        known = [self.places[owner] for owner in pair if owner[1] != LOGGER]
-        design = known[0][0] if known else "rounds"
-        places = [
-            self.places.get(design if owner[1] == LOGGER else owner) for owner in pair
-        ]
-        if any(place is None or place[0] != design for place in places):
-            return difference(*estimates)  # they are not about the same rounds
-        numbers = [numbers for _, numbers in places]
-        return joint_difference(self.sums[design], *estimates, *numbers)
 
 
 class SummedWeights:

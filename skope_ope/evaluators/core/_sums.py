@@ -1,8 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Sums of per-round terms over strata and clusters, which merge by addition.
+r"""Sums of the terms of many jobs over strata and clusters, which merge by addition.
 
-With terms :math:`t_i \in R^k`, weights :math:`\omega_i` and any origin o, a round is
+With the terms :math:`t_i \in R^k` of all jobs, weights :math:`\omega_i` and any origin
+o, a round is
 
 .. math:: x_i = (\omega_i (t_i - o),\; \omega_i) \in R^{k + 1}.
 
@@ -13,192 +14,368 @@ linear map, :math:`x' = A x`, and so are rewards that all move by a constant:
 whatever origins they were taken about. A numerator is measured from a multiple of its
 divisor, its slant, where both rise together: that is a linear map, too.
 
-The same sums of the rounds in the upper half, rewarded above the middle of the range of
-the rewards, say how an estimate spreads upwards and downwards: see `_halves`.
+Products of the terms of any two jobs are among them, so that the difference of two
+values is as exact as if the rounds were there. The same sums of the rounds in the upper
+half, rewarded above the middle of the range of the rewards, say how an estimate spreads
+upwards and downwards: see `_halves`.
 """
-
-from copy import copy
 
 import numpy as np
 
-from skope_ope.evaluators.core._origins import (
-    common_origin,
-    middle_of,
-    slant_of,
-    straight,
-    total,
-)
-from skope_ope.evaluators.core._products import MANY, products_of, products_of_rows
-from skope_ope.evaluators.core._sum_tables import parts_of_table, table_of
+from skope_ope._pairs import WithPairs
+from skope_ope.evaluators.core._origins import middle_of, slant_of
+from skope_ope.evaluators.core._products import add_products
+from skope_ope.evaluators.core._sum_tables import joint_of_table, table_of
 
-FEW = 50  # strata whose rounds are taken one after the other
+WEIGHT = -1  # a term moves with the rewards by the weight of its round
+WHOLE, UPPER = 0, 1  # all rounds, and those of the upper half
+
+
+class JointSums(WithPairs):
+    """Sums of the terms of jobs over the strata and the clusters of a design.
+
+    Attributes
+    ----------
+    places : dict
+        Numbers of the terms of every job. An array that is a term of several jobs has
+        one number.
+    moves : dict
+        How the terms of every job move where all rewards rise by one: by another of
+        its terms, by the weight of the round (`WEIGHT`), or not (None).
+    origin : ndarray of shape (k,)
+        What was subtracted from the terms.
+    slants : dict
+        {numerator: (divisor, slant)}, by their numbers.
+    first : ndarray of shape (2, n_strata, k + 1)
+        Sums of x, of all rounds and of the upper half.
+    second : ndarray of shape (2, n_strata, k + 1, k + 1)
+        Sums of products.
+    totals : ndarray of shape (k + 1, n_cells) or None
+        Sums of x over the cells.
+    """
+
+    def __init__(self, frame, offset=0.0, halves=True, products=True):
+        self.frame, self.offset = frame, offset
+        self.has_halves, self._has_products = halves, products
+        self.places, self.moves, self.slants = {}, {}, {}
+        self.origin = self.first = self.second = self.totals = None
+        self._waiting, self._along, self._numbers, self._x = {}, {}, (), None
+        self._read = {}
+
+    # -- blocks of rounds --------------------------------------------------------------
+    def put(self, job, terms, moves=None, along=()):
+        """Take the terms of a job in the block that is added next.
+
+        Parameters
+        ----------
+        job : hashable
+            Whose the terms are.
+        terms : tuple of ndarray
+            Of rewards and model values less `offset`, where they move with these.
+        moves : int or None, default=None
+            How the first of them moves with the rewards; the others do not.
+        along : tuple of pairs, default=()
+            Numerators and their divisors among the terms.
+        """
+        self._waiting[job] = terms
+        if job not in self.moves:
+            self.moves[job] = (moves, *[None] * (len(terms) - 1))
+            self._along[job] = along
+
+    def add_rounds(self, block):
+        """Add a `Block` of rounds whose terms were put."""
+        if self._waiting:
+            self.add(block.of(self.frame))
+
+    def add(self, block):
+        """Add the block whose terms were put.
+
+        Parameters
+        ----------
+        block : DesignBlock
+            Weight, stratum, cluster and half of its rounds.
+        """
+        terms = [term for job in self.moves for term in self._waiting[job]]
+        if self.origin is None:
+            self._begin(block)
+        elif any(
+            term is not terms[self._heads[number]]
+            for term, number in zip(terms, self._numbers, strict=True)
+        ):
+            self._tell_apart(terms)
+        self._waiting, self._read = {}, {}
+        x = self._entries([terms[i] for i in self._heads], block.omega)
+        add_products(x, block, self.first[WHOLE], self.second[WHOLE])
+        if self.has_halves:
+            half = block.upper
+            some = x.take(half.places, axis=1)
+            add_products(some, half, self.first[UPPER], self.second[UPPER])
+        if self.totals is not None:
+            for total, column in zip(self.totals, x, strict=True):
+                np.add.at(total, block.cell, column)
+
+    def _begin(self, block):
+        """Give the terms numbers, and find from where each of them is measured."""
+        self.has_halves = self.has_halves and block.upper is not None
+        known, slants = {}, {}
+        for job, terms in self._waiting.items():
+            keys = list(map(id, terms))
+            for top, end in self._along[job]:
+                slant = slant_of(terms[top], terms[end])
+                if slant:  # the numerator has a number of its own
+                    keys[top] = key = id(terms[top]), id(terms[end])
+                    slants[key] = id(terms[end]), slant
+            self.places[job] = tuple(known.setdefault(key, len(known)) for key in keys)
+        self.slants = {
+            known[key]: (known[end], slant) for key, (end, slant) in slants.items()
+        }
+        self._number([number for some in self.places.values() for number in some])
+        terms = [term for some in self._waiting.values() for term in some]
+        distinct = self._straight([terms[i] for i in self._heads])
+        self.origin = np.array([middle_of(term) for term in distinct])
+        self._make(len(distinct), len(distinct) if self._has_products else 0)
+
+    def _make(self, k, n_products):
+        n, cells = self.frame.n_strata, self.frame.cell_count
+        self.first = np.zeros((2, n, k + 1))
+        self.second = np.zeros((2, n, n_products + 1, n_products + 1))
+        if self.frame.clustered:
+            self.totals = np.zeros((k + 1, len(cells)))
+
+    def _number(self, numbers):
+        """Keep the number of every term, and where each number comes first."""
+        self._numbers, seen = numbers, dict.fromkeys(numbers)
+        self._heads = [numbers.index(number) for number in seen]
+
+    def _tell_apart(self, terms):
+        """Give sums of their own to arrays that were one in the blocks so far."""
+        # as weights that are only changed where they are large
+        new, pairs = [], {}
+        for number, term in zip(self._numbers, map(id, terms), strict=True):
+            new.append(pairs.setdefault((number, term), len(pairs)))
+        self._repeat([number for number, _ in pairs], new)
+
+    def _repeat(self, numbers, new):
+        """Give the terms other numbers: some of those so far stand several times."""
+        order, k = [*numbers, len(self.origin)], iter(new)
+        self.origin = self.origin[numbers]
+        self.first = self.first[:, :, order]
+        self.second = self.second[:, :, order][:, :, :, order]
+        if self.totals is not None:
+            self.totals = self.totals[order]
+        places, slants = {}, {}
+        for job, mine in self.places.items():
+            places[job] = own = tuple(next(k) for _ in mine)
+            for top, number in zip(own, mine, strict=True):
+                end, slant = self.slants.get(number, (None, 0.0))
+                if end in mine:
+                    slants[top] = own[mine.index(end)], slant
+        self.places, self.slants, self._x = places, slants, None
+        self._number([number for some in places.values() for number in some])
+        self._read = {}
+
+    def _straight(self, terms):
+        """Return the terms, numerators less their slants times their divisors."""
+        out = list(terms)
+        for top, (end, slant) in self.slants.items():
+            out[top] = terms[top] - slant * terms[end]
+        return out
+
+    def _entries(self, terms, omega):
+        """Return x of the rounds of a block, a row for every number."""
+        k, n = len(terms), len(terms[0])
+        if self._x is None or self._x.shape[1] < n:
+            self._x = np.ones((k + 1, n))
+        x = self._x[:, :n]
+        for row, term, near in zip(
+            x, self._straight(terms), self.origin.tolist(), strict=False
+        ):
+            if near:
+                np.subtract(term, near, out=row)
+            else:
+                row[:] = term
+        if omega is not None:
+            x[:-1] *= omega
+            x[-1] = omega
+        return x
+
+    def finished(self):
+        """Return the sums over a frame that holds no rows, and no empty cells."""
+        self._x, totals = None, self.totals
+        frame, cells = self.frame.filled()
+        totals = None if totals is None else totals[:, cells]
+        return self._with(frame=frame, totals=totals)
+
+    def _with(self, **changed):
+        """Return the same with other attributes, and nothing read of them so far."""
+        out = JointSums.__new__(JointSums)
+        passing = {"_waiting": {}, "_x": None, "_read": {}}
+        out.__dict__.update(self.__dict__ | passing | changed)
+        return out
+
+    @classmethod
+    def of_arrays(cls, frame, offset, places, moves, origin, slants, *sums):
+        """Return sums from arrays, as the attributes hold them."""
+        out = cls(frame, offset)
+        out.places, out.moves, out.slants = places, moves, slants
+        out.origin = np.asarray(origin, dtype=float)
+        out.first, out.second, out.totals = sums
+        out._number([number for some in places.values() for number in some])
+        return out
+
+    # -- merged ------------------------------------------------------------------------
+    def __add__(self, other):
+        """Return the sums of both; strata and clusters meet by their labels."""
+        if not isinstance(other, JointSums):
+            return NotImplemented
+        if self.moves != other.moves:
+            raise ValueError(
+                "sums of different evaluators, or of other terms, cannot be added."
+            )
+        if self.frame.clustered != other.frame.clustered:
+            raise ValueError(
+                "sums with groups and sums without cannot be added: give both logs "
+                "their groups, or neither."
+            )
+        parts = _numbered_alike(*_in_the_same_buckets(self, other))
+        one, two = parts
+        frame, places = one.frame.merged(two.frame)
+        offset = min(one.offset, two.offset, key=abs)
+        origin, slants = _common_origin(parts, offset)
+        out = JointSums.of_arrays(
+            frame, offset, one.places, one.moves, origin, slants, None, None, None
+        )
+        out.has_halves = one.has_halves and two.has_halves
+        out._make(len(origin), len(origin))
+        for part, (strata, cells) in zip(parts, places, strict=True):
+            change = part._change_to(origin, offset, slants)
+            out.first[:, strata] += part.first @ change.T
+            out.second[:, strata] += change @ part.second @ change.T
+            if out.totals is not None:
+                out.totals[:, cells] += change @ part.totals
+        return out
+
+    def __radd__(self, other):
+        """Return self for the 0 that `sum` begins with."""
+        return self if other == 0 else NotImplemented
+
+    def _change_to(self, origin, offset, slants):
+        """Return A, by which x follows from x about other origins."""
+        follows = self._follows() if offset != self.offset else {}
+        about = self.origin, self.offset, self.slants
+        return _change(*about, follows, origin, offset, slants)
+
+    def _follows(self):
+        """Return by which entry of x each number moves with the rewards."""
+        found = {}
+        for job, mine in self.places.items():
+            for number, by in zip(mine, self.moves[job], strict=True):
+                if by is not None:
+                    found[number] = WEIGHT if by == WEIGHT else mine[by]
+        return found
+
+    def only(self, jobs):
+        """Return the sums of the terms of some jobs."""
+        some = dict.fromkeys(n for job in jobs for n in self.places[job])
+        place = {number: k for k, number in enumerate(some)}
+        order = [*some, len(self.origin)]
+        out = JointSums.of_arrays(
+            self.frame,
+            self.offset,
+            {job: tuple(place[n] for n in self.places[job]) for job in jobs},
+            {job: self.moves[job] for job in jobs},
+            self.origin[list(some)],
+            {
+                place[top]: (place[end], slant)
+                for top, (end, slant) in self.slants.items()
+                if top in some
+            },
+            self.first[:, :, order],
+            self.second[:, :, order][:, :, :, order],
+            None if self.totals is None else self.totals[order],
+        )
+        out.has_halves = self.has_halves
+        return out
+
+    def bucketed(self, n_buckets=1000):
+        """Return the sums with hash buckets in place of clusters."""
+        # Clustered errors are right, for a bucket holds whole clusters, and the number
+        # of cells no longer grows with the clusters.
+        frame, where = self.frame.bucketed(n_buckets)
+        totals = np.zeros((len(self.totals), len(frame.cell_count)))
+        for sums, column in zip(totals, self.totals, strict=True):
+            np.add.at(sums, where, column)
+        return self._with(frame=frame, totals=totals)
+
+    def scaled(self, factor):
+        """Return the sums of rounds that all weigh a factor more."""
+        if factor == 1.0:
+            return self
+        return self._with(
+            frame=self.frame.scaled(factor),
+            first=factor * self.first,
+            second=factor * factor * self.second,
+            totals=None if self.totals is None else factor * self.totals,
+        )
+
+    # -- read --------------------------------------------------------------------------
+    def of(self, job):
+        """Return the `Sums` of the terms of a job."""
+        mine, slants = self.places[job], {}
+        for top in self.slants.keys() & mine:
+            end, slant = self.slants[top]
+            slants[mine.index(top)] = mine.index(end), slant
+        return Sums(self, mine, self.moves[job], slants)
+
+    @property
+    def whole(self):
+        """The `Sums` of all terms, by their numbers."""
+        moves = [None] * len(self.origin)
+        for number, by in self._follows().items():
+            moves[number] = by
+        return Sums(self, range(len(moves)), tuple(moves), self.slants)
+
+    def numbers(self, half):
+        """Return origin, first and second as lists: floats where strata are one."""
+        # A number per stratum is a float where there is one stratum: most logs have
+        # one, and for few numbers plain floats are faster than arrays.
+        if half not in self._read:
+            first, second = self.first[half], self.second[half]
+            if self.frame.n_strata == 1:
+                found = first[0].tolist(), second[0].tolist()
+            else:
+                rows = second.transpose(1, 2, 0)
+                found = list(first.T.copy()), [list(row) for row in rows]
+            self._read[half] = self.origin.tolist(), *found
+        return self._read[half]
+
+    def __getstate__(self):
+        return super(JointSums, self._with()).__getstate__()
+
+    def to_table(self):
+        """Return the sums as a dict of arrays, for numpy's or pyarrow's files."""
+        return table_of(self)
+
+    @classmethod
+    def from_table(cls, table, places, moves):
+        """Return the sums that `to_table` wrote."""
+        return joint_of_table(table, places, moves, cls)
 
 
 class Sums:
-    """Sums of k terms over the strata and the clusters of a design."""
+    """The sums of some terms among those of all jobs, as an estimate reads them."""
 
-    # A number per stratum is a float where there is one stratum: most logs have one,
-    # and for few numbers plain floats are faster than arrays.
+    # `first`, `mass`, `square` and `product` are numbers of every stratum.
 
-    upper = None  # sums of the upper half, without its cells
-
-    def __init__(
-        self,
-        design,
-        offset=0.0,
-        moves=None,
-        summed=None,
-        products=True,
-        along=(),
-        halves=True,
-    ):
-        self.frame, self.offset = design, offset
-        self.moves = (moves,) if isinstance(moves, int) else moves
-        if isinstance(moves, tuple) and not any(by is not None for by in moves):
-            self.moves, self.offset = None, 0.0  # none of the terms was moved
-        self.origin = self.first = self.second = self.totals = None
-        self._single = design.n_strata == 1
-        self._summed, self._products = summed, products
-        self._halves = halves and products
-        self._owned = ()
-        self._buffer = None
-        self.slants = {top: (end, 0.0) for top, end in along}
-        if self._single and design.omega is None:
-            self.mass = self.square = float(design.count[0])
-        else:
-            self.mass, self.square = (
-                float(values[0]) if self._single else values
-                for values in (design.mass, design.squared_mass)
-            )
-
-    def add(self, block, terms):
-        """Add a block of rounds."""
-        begins, first = self.first is None, None
-        if begins:
-            for top, (end, _) in self.slants.items():
-                self.slants[top] = end, slant_of(terms[top], terms[end])
-        terms = straight(terms, self.slants)
-        if begins:
-            self.origin, first = map(list, zip(*map(middle_of, terms), strict=True))
-            if any(self.origin) or block.omega is not None:
-                first = None  # they are about another origin, or weighted
-        pairs = zip(terms, self.origin, strict=True)
-        x = [block.entry(term, near) for term, near in pairs]
-        if begins and block.upper is not None and self._halves:
-            self.upper = self._empty()
-        self._add_entries(block, x, terms, first)
-        if self.upper is not None:
-            self._add_upper(block.upper, x, terms)
-        if self.frame.clustered:
-            n = self._summed
-            self._add_cells(block, terms[:n], x[:n], begins)
-
-    def _add_entries(self, block, x, terms, first=None):
-        """Add sums and products of x; `first`: sums that are known by now."""
-        if self._single:
-            first = first or [block.sum(column) for column in x]
-            second = products_of(x, block) if self._products else []
-        else:
-            # two jobs with the same terms need one sum
-            key = (self._products, *map(id, terms), *self.origin)
-            if key not in block.of_terms:
-                block.of_terms[key] = *self._added_by_stratum(x, block), terms
-            first, second, _ = block.of_terms[key]
-        if self.first is None:
-            self.first, self.second = first, second
-        else:
-            self.first = _plus(self.first, first)
-            self.second = [
-                _plus(row, more) for row, more in zip(self.second, second, strict=True)
-            ]
-
-    def _empty(self):
-        """Return sums about the same origin that have no rounds so far."""
-        out = copy(self)
-        out.first = out.second = out.totals = out._buffer = None
-        nothing = 0.0 if self._single else np.zeros(self.frame.n_strata)
-        out.mass = out.square = nothing
-        return out
-
-    def _add_upper(self, half, x, terms):
-        upper = self.upper
-        upper.mass = upper.mass + half.mass
-        upper.square = upper.square + half.squared_mass
-        upper._add_entries(half, [half.chosen(column) for column in x], terms)
-
-    def _with_upper(self, out, change):
-        """Return other sums, whose upper half is changed likewise."""
-        out.upper = None if self.upper is None else change(self.upper)
-        return out
-
-    def copied(self):
-        """Return sums that hold the same by now, and go on by themselves."""
-        out = copy(self)
-        out._buffer = None
-        if self.totals is not None:
-            out.totals = [sums.copy() for sums in self.totals]
-            out._owned = set(range(self.n_terms))
-        return self._with_upper(out, Sums.copied)
-
-    def _added_by_stratum(self, x, block):
-        total, columns = block.by_stratum, []
-        if self._products:
-            columns = x if block.omega is None else [*x, block.omega]
-        if self._buffer is None or len(self._buffer) < len(x[0]):
-            self._buffer = np.empty(len(x[0]))
-        buffer = self._buffer[: len(x[0])]
-        if len(columns) > MANY and self.frame.n_strata <= FEW:
-            second = self._rows_by_stratum(columns, block, len(x))
-        else:
-            second = [
-                [total(np.multiply(one, other, out=buffer)) for other in x[: i + 1]]
-                for i, one in enumerate(columns)
-            ]
-        return [total(column) for column in x], second
-
-    def _rows_by_stratum(self, columns, block, k):
-        """Return products of many terms, stratum by stratum."""
-        some = [
-            products_of_rows([column[rows] for column in columns])
-            if len(rows)
-            else np.zeros((len(columns),) * 2)
-            for rows in block.rows_of_strata
-        ]
-        found = np.stack(some, axis=-1)
-        return [
-            [found[i, j] for j in range(min(i + 1, k))] for i in range(len(columns))
-        ]
-
-    def _add_cells(self, block, terms, x, begins):
-        """Sum over the cells; an array that two jobs bring is summed once for both."""
-        if begins:
-            self.totals, self._owned = [None] * self.n_terms, set()
-            self.totals.append(self.frame.cell_mass)
-        for j, (term, column) in enumerate(zip(terms, x, strict=True)):
-            known = block.summed.get(id(term))
-            if begins and known is not None:
-                self.totals[j] = known[0]
-            elif begins:
-                self.totals[j] = np.zeros(len(self.frame.cell_count))
-                self._owned.add(j)
-            elif j not in self._owned and (
-                known is None or known[0] is not self.totals[j]
-            ):
-                self._part(block, j)
-            if j in self._owned:
-                np.add.at(self.totals[j], block.cell, column)
-                if known is None:  # the term stays alive: ids are its own
-                    block.summed[id(term)] = self.totals[j], column, term
-
-    def _part(self, block, j):
-        """Take a copy of sums that two jobs had in common, and no longer have."""
-        # Arrays that were one in the blocks so far are two in this one, as weights that
-        # are only changed where they are large. What the other added here is not ours.
-        shared, self.totals[j] = self.totals[j], self.totals[j].copy()
-        for known, column, _ in block.summed.values():
-            if known is shared:
-                np.subtract.at(self.totals[j], block.cell, column)
-        self._owned.add(j)
+    def __init__(self, joint, numbers, moves, slants, half=WHOLE):
+        self.joint, self.frame = joint, joint.frame
+        self._numbers, self.slants, self._half = numbers, slants, half
+        self.moves = moves if any(by is not None for by in moves) else None
+        self.offset = 0.0 if self.moves is None else joint.offset
+        origin, first, self._second = joint.numbers(half)
+        self.origin = [origin[number] for number in numbers]
+        self.first = [first[number] for number in numbers]
+        self.mass, self.square = first[-1], self._second[-1][-1]
 
     @property
     def n_terms(self):
@@ -207,263 +384,125 @@ class Sums:
 
     def product(self, i, j):
         """Return sums of x_i x_j of every stratum; entry k of x is the weight."""
-        if j > i:
-            i, j = j, i
-        if j == len(self.origin):
-            return self.square
-        if not self.second:
+        if not self.joint._has_products:
             raise ValueError("these sums were taken without products of their terms.")
-        if i < len(self.second):
-            return self.second[i][j]
-        return self.first[j]  # all weights are one
-
-    def about(self, origin, offset, slants=None):
-        """Get first, second and totals as arrays, about another origin and offset."""
-        first, second, totals = self._about(origin, offset, slants)
-        return first, second, None if totals is None else np.stack(totals)
-
-    def _about(self, origin, offset, slants=None):
-        """Return the same, the totals as a list."""
-        k = self.n_terms
-        columns = range(k + 1)
-        first = np.stack([np.atleast_1d(v) for v in (*self.first, self.mass)], axis=-1)
-        second = np.stack(
-            [
-                np.stack([np.atleast_1d(self.product(i, j)) for j in columns])
-                for i in columns
-            ]
-        ).transpose(2, 0, 1)
-        moved = np.eye(k + 1)  # from x about the old origin to plain terms
-        moved[:-1, -1] = self.origin
-        if offset != self.offset:
-            step = np.eye(k + 1)
-            for term, by in self._follows:
-                step[term, by] += self.offset - offset
-            moved = step @ moved
-        for top, (end, slant) in self.slants.items():
-            _, new = (slants or {}).get(top, (end, 0.0))
-            moved[top] += (slant - new) * moved[end]
-        moved[:-1, -1] -= origin
-        return first @ moved.T, moved @ second @ moved.T, self._moved_totals(moved)
-
-    def _moved_totals(self, moved):
-        """Return the rows of A X over the cells; most of A is zero."""
-        if self.totals is None:
-            return None
-        out = []
-        changes = moved - np.eye(len(moved))
-        for found, row in zip(self.totals, changes, strict=True):
-            for j in np.flatnonzero(row).tolist():
-                found = found + row[j] * self.totals[j]
-            out.append(found)
-        return out
-
-    def _plain(self, offset):
-        """Return the sums of the terms over all strata, of rewards less an offset."""
-        mass = total(self.mass)
-        summed = [
-            total(v) + near * mass
-            for v, near in zip(self.first, self.origin, strict=True)
-        ]
-        for top, (end, slant) in self.slants.items():
-            summed[top] += slant * summed[end]
-        if offset != self.offset:
-            entries = [*summed, mass]
-            for term, by in self._follows:
-                summed[term] += (self.offset - offset) * entries[by]
-        return np.array(summed)
+        k = len(self._numbers)
+        i, j = (-1 if at == k else self._numbers[at] for at in (i, j))
+        return self._second[i][j]
 
     @property
-    def _follows(self):
-        """Pairs of a term that follows the rewards and the entry by which it does."""
-        if self.moves is None:
-            raise ValueError(
-                "sums of rewards less different constants cannot be added: their terms "
-                "do not follow a shift of the rewards."
-            )
-        return [(term, by) for term, by in enumerate(self.moves) if by is not None]
+    def totals(self):
+        """Sums over the cells, a row for every term and one for the weight, or None."""
+        totals = self.joint.totals
+        return None if totals is None else [totals[j] for j in (*self._numbers, -1)]
+
+    @property
+    def upper(self):
+        """The same of the upper half, or None."""
+        if not self.joint.has_halves:
+            return None
+        about = self._numbers, self.moves or (None,), self.slants
+        return Sums(self.joint, *about, half=UPPER)
 
     def some(self, terms):
         """Return the sums of some of the terms, a sequence of their numbers."""
-        terms = list(terms)
-        if any(t in terms and end not in terms for t, (end, _) in self.slants.items()):
-            moved = self.about(self.origin, self.offset)  # the divisor is not wanted
-            about = self.frame, self.offset, self.moves, self.origin
-            out = Sums._of(*about, *moved).some(terms)
-            return self._with_upper(out, lambda half: half.some(terms))
-        entries = [*terms, self.n_terms]
-        out = copy(self)
-        out._buffer, out._owned = None, ()
-        out.origin, out.first = (
-            [values[i] for i in terms] for values in (self.origin, self.first)
-        )
-        out.second = [
-            [self.product(i, j) for j in entries[: min(row + 1, len(terms))]]
-            for row, i in enumerate(entries)
-        ]
-        if self.totals is not None:
-            out.totals = [self.totals[i] for i in entries]
-        moves = [*(self.moves or ()), *[None] * self.n_terms]
-        follows = tuple(_place_of(moves[i], at, terms) for at, i in enumerate(terms))
-        out.slants = {
-            terms.index(top): (terms.index(end), slant)
-            for top, (end, slant) in self.slants.items()
-            if top in terms
-        }
-        out = self._with_upper(out, lambda half: half.some(terms))
-        return out.moving(follows, self.offset)
+        numbers = [self._numbers[term] for term in terms]
+        return Sums(self.joint, numbers, [None] * len(numbers), {}, self._half)
 
-    def moving(self, moves, offset):
-        """Return the same sums of terms that follow the rewards, see `Sums`."""
-        out = copy(self)
-        out.moves = moves if any(by is not None for by in moves) else None
-        out.offset = 0.0 if out.moves is None else offset
-        return self._with_upper(out, lambda half: half.moving(moves, offset))
+    def about(self, origin, offset):
+        """Get first and second as arrays, about another origin, offset, no slants."""
+        order = [*self._numbers, -1]
+        first = self.joint.first[self._half][:, order]
+        second = self.joint.second[self._half][:, order][:, :, order]
+        follows = {k: by for k, by in enumerate(self.moves or ()) if by is not None}
+        follows = follows if offset != self.offset else {}
+        about = self.origin, self.offset, self.slants
+        change = _change(*about, follows, origin, offset, {})
+        return first @ change.T, change @ second @ change.T
 
-    def repeated(self, numbers, along=()):
-        """Return sums of the same terms, some of them several times, to go on with."""
-        out = Sums(self.frame)
-        out.mass, out.square = self.mass, self.square
-        for top, end in along:
-            out.slants[top] = end, self.slants[numbers[top]][1]
-        columns = range(len(numbers))
-        out.origin = [self.origin[i] for i in numbers]
-        out.first = [self.first[i] for i in numbers]
-        out.second = [
-            [self.product(numbers[i], numbers[j]) for j in range(i + 1)]
-            for i in columns
-        ]
-        k = self.n_terms
-        if len(self.second) > k:  # weights differ
-            out.second.append([self.product(k, i) for i in numbers])
-        if self.totals is not None:
-            out.totals = [self.totals[i].copy() for i in numbers] + [self.totals[-1]]
-            out._owned = set(columns)
-        return self._with_upper(out, lambda half: half.repeated(numbers, along))
-
-    def without_rows(self):
-        """Return the sums over a frame that holds no rows, and no empty cells."""
-        out = copy(self)
-        out._buffer, out._owned = None, ()
-        out.frame, cells = self.frame.filled()
-        if self.totals is not None:
-            out.totals = [values[cells] for values in self.totals]
-        return self._with_upper(out, Sums.without_rows)
+    def plain(self, offset):
+        """Return the sums of the terms over all strata, of rewards less an offset."""
+        first, _ = self.about([0.0] * self.n_terms, offset)
+        return first[:, :-1].sum(axis=0)
 
     def scaled(self, factor):
         """Return the sums of rounds that all weigh a factor more."""
-        out, k, square = copy(self), self.n_terms, factor * factor
-        out._buffer, out._owned, out.frame = None, (), self.frame.scaled(factor)
-        out.first = [factor * values for values in self.first]
-        out.second = [
-            [square * self.product(i, j) for j in range(min(i + 1, k))]
-            for i in range(k + 1)
-        ]
-        out.mass, out.square = factor * self.mass, square * self.square
-        if self.totals is not None:
-            out.totals = [factor * values for values in self.totals]
-        return self._with_upper(out, lambda half: half.scaled(factor))
+        about = self._numbers, self.moves or (None,), self.slants, self._half
+        return Sums(self.joint.scaled(factor), *about)
 
-    def __getstate__(self):
-        return {**self.__dict__, "_buffer": None}
-
-    def __add__(self, other):
-        """Return the sums of both; strata and clusters meet by their labels."""
-        if not isinstance(other, Sums):
-            return NotImplemented
-        if self.n_terms != other.n_terms or self.moves != other.moves:
-            raise ValueError(
-                f"sums of {self.n_terms} and {other.n_terms} terms are of different "
-                "evaluators and cannot be added."
-            )
-        if self.frame.clustered != other.frame.clustered:
-            raise ValueError(
-                "sums with groups and sums without cannot be added: give both logs "
-                "their groups, or neither."
-            )
-        parts = _in_the_same_buckets(self, other)
-        frame, places = parts[0].frame.merged(parts[1].frame)
-        about = frame, places, self.moves, *common_origin(*parts)
-        out, halves = _together(parts, *about), [part.upper for part in parts]
-        if None not in halves:
-            out.upper = _together(halves, *about)
-        return out
-
-    @classmethod
-    def _of(cls, frame, offset, moves, origin, first, second, totals, slants=None):
-        """Return sums from arrays, as `about` gives them."""
-        out = cls.__new__(cls)
-        out.frame, out.offset, out.moves = frame, offset, moves
-        out.origin, out.slants = list(origin), dict(slants or {})
-        single = out._single = frame.n_strata == 1
-
-        def numbers(values):
-            return float(values[0]) if single else values
-
-        *out.first, out.mass = (numbers(column) for column in first.T)
-        k = len(out.origin)
-        out.second = [
-            [numbers(second[:, i, j]) for j in range(min(i, k - 1) + 1)]
-            for i in range(k + 1)
-        ]
-        out.square = numbers(second[:, -1, -1])
-        out.totals = None if totals is None else list(totals)
-        return out
-
-    def __radd__(self, other):
-        """Return self for the 0 that `sum` begins with."""
-        return self if other == 0 else NotImplemented
-
-    def bucketed(self, n_buckets=1000):
+    def bucketed(self, n_buckets):
         """Return the sums with hash buckets in place of clusters."""
-        # Clustered errors are right, for a bucket holds whole clusters, and the number
-        # of cells no longer grows with the clusters.
-        frame, where = self.frame.bucketed(n_buckets)
-        out = copy(self)
-        out._buffer, out._owned, out.frame = None, (), frame
-        out.totals = list(np.zeros((self.n_terms + 1, len(frame.cell_count))))
-        for sums, column in zip(out.totals, self.totals, strict=True):
-            np.add.at(sums, where, column)
-        if self.upper is not None:
-            out.upper = copy(self.upper)
-            out.upper.frame = frame
-        return out
-
-    def to_table(self):
-        """Return the sums as a dict of arrays, for numpy's or pyarrow's files."""
-        return table_of(self)
-
-    @classmethod
-    def from_table(cls, table):
-        """Return the sums that `to_table` wrote."""
-        whole, half = parts_of_table(table)
-        out = cls._of(*whole)
-        out.upper = None if half is None else cls._of(*half)
-        return out
+        about = self._numbers, self.moves or (None,), self.slants, self._half
+        return Sums(self.joint.bucketed(n_buckets), *about)
 
 
-def _place_of(by, at, terms):
-    """Return where among some terms the one is by which another, at a place, moves."""
-    # It may stand there several times: the next one belongs to it.
-    if by is None or by < 0:
-        return by
-    return terms.index(by, at) if by in terms[at:] else terms.index(by)
+def sums_of_rounds(
+    design, terms, offset=0.0, upper=None, moves=None, products=True, along=()
+):
+    """Return the sums of the terms of all rounds; `upper`: which are in that half."""
+    rows = None if upper is None else np.flatnonzero(upper)
+    joint = JointSums(design, offset, upper is not None, products)
+    joint.put(None, tuple(terms), moves, along)
+    joint.add(design.block(0, design.n_rounds, rows))
+    return joint.of(None)
 
 
-def _together(parts, frame, places, moves, origin, offset, slants):
-    """Return the sums of parts, whose strata and cells have places in a frame."""
-    k, totals = parts[0].n_terms, None
-    first = np.zeros((frame.n_strata, k + 1))
-    second = np.zeros((frame.n_strata, k + 1, k + 1))
-    if parts[0].totals is not None:
-        totals = [np.zeros(len(frame.cell_count)) for _ in range(k + 1)]
-    for one, (strata, cells) in zip(parts, places, strict=True):
-        moved = one._about(origin, offset, slants)
-        first[strata] += moved[0]
-        second[strata] += moved[1]
-        for row, values in zip(totals or (), moved[2] or (), strict=True):
-            row[cells] += values
-    return Sums._of(frame, offset, moves, origin, first, second, totals, slants)
+def _change(origin, offset, slants, follows, new_origin, new_offset, new_slants):
+    """Return A with x' = A x: from x about one origin, offset and slants to others."""
+    k = len(origin)
+    out = np.eye(k + 1)  # to plain terms
+    out[:-1, -1] = origin
+    if follows:
+        step = np.eye(k + 1)
+        for term, by in follows.items():
+            step[term, by] += offset - new_offset
+        out = step @ out
+    for top in {**slants, **new_slants}:
+        end, old = slants.get(top) or (new_slants[top][0], 0.0)
+        _, new = new_slants.get(top, (end, 0.0))
+        out[top] += (old - new) * out[end]
+    out[:-1, -1] -= new_origin
+    return out
+
+
+def _numbered_alike(one, two):
+    """Return sums of the same jobs whose terms have the same numbers."""
+    # Where offsets differ, terms that are one array but move differently part, too.
+    move = one.offset != two.offset
+    if one.places == two.places and not move:
+        return one, two
+    pairs, new = {}, []
+    for job, mine in one.places.items():
+        both = list(zip(mine, two.places[job], strict=True))
+        for pair, by in zip(both, one.moves[job], strict=True):
+            by = both[by] if move and by is not None and by != WEIGHT else by
+            key = (*pair, by if move else None)
+            new.append(pairs.setdefault(key, len(pairs)))
+    out = []
+    for part, which in ((one, 0), (two, 1)):
+        part = part._with()
+        if which:  # in the order of the other
+            part.places = {job: part.places[job] for job in one.places}
+        part._repeat([key[which] for key in pairs], new)
+        out.append(part)
+    return out
+
+
+def _common_origin(parts, offset):
+    """Return the mean of all terms as their origin, and slants."""
+    # Sums about what lies near the terms lose no digits. Of rewards that are all far
+    # from zero every part has an offset near them; others may be one round that is.
+    mass = sum(float(part.first[WHOLE, :, -1].sum()) for part in parts)
+    slants = {**parts[0].slants, **parts[1].slants}
+    if not mass:
+        return parts[0].origin, slants
+    origin = sum(part.whole.plain(offset) for part in parts) / mass
+    for top, (end, _) in slants.items():
+        far = any(part.slants.get(top, (end, 0.0))[1] for part in parts)
+        slant = float(origin[top] / origin[end]) if far else 0.0
+        slants[top] = end, slant
+        origin[top] -= slant * origin[end]
+    return origin, slants
 
 
 def _in_the_same_buckets(*parts):
@@ -478,7 +517,3 @@ def _in_the_same_buckets(*parts):
         part.bucketed(*numbers) if numbers and part.frame.n_buckets is None else part
         for part in parts
     ]
-
-
-def _plus(old, new):
-    return [a + b for a, b in zip(old, new, strict=True)]

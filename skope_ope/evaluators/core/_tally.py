@@ -40,8 +40,11 @@ class RoundCounts:
                 counts = logs._action_counts.reshape(shape)  # the logs remember them
             else:
                 counts = part.counts(codes, shape[0] * shape[1]).reshape(shape)
-        reward = part.of(logs.reward)
-        limits = float(reward.min(initial=inf)), float(reward.max(initial=-inf))
+        if part.mask is None and part.n:
+            limits = logs._reward_extremes
+        else:
+            reward = part.of(logs.reward)
+            limits = float(reward.min(initial=inf)), float(reward.max(initial=-inf))
         return cls(part.n, mass, actions, loggers, counts.astype(float), limits)
 
     @property
@@ -122,12 +125,17 @@ class Tally:
         missing, certain = missing / sizes, (self.certain[rows] - there) / sizes
         if not self.lost[rows].any():
             return missing + certain
-        # see `OverlapByLogger.missing_mass`
+        # What logger i cannot do is seen in the rounds of the others: by the weights b,
+        # E[b 1(pi_i = 0)] is the mass that it misses. Divided by their sum, which is
+        # one in expectation, it never exceeds the mass on what anyone did. Its own
+        # certain rounds tell of the same, and of what nobody did there.
         others = (1 - missing) * self.lost[rows] / self.sum_b
         return missing + np.maximum(others, certain)
 
     def _never(self, counts):
         """Return which of the actions no round shows."""
+        if self.actions == counts.actions:
+            return counts.unseen
         place = dict(zip(counts.actions, counts.unseen.tolist(), strict=True))
         return np.array([place[label] for label in self.actions], dtype=bool)
 

@@ -14,17 +14,17 @@ import numpy as np
 
 from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
-from skope_ope.evaluators.core._part_pass import LOGGERS, REWARD
+from skope_ope.evaluators.core._part_weights import LOGGERS
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summary import N_BUCKETS
 from skope_ope.evaluators.frames._columns import where
 from skope_ope.evaluators.frames._frame_log import FrameLog
 from skope_ope.evaluators.frames._frame_query import FrameQuery
 from skope_ope.evaluators.frames._frame_rounds import FrameRounds
-from skope_ope.evaluators.frames._frame_stack import (
+from skope_ope.evaluators.frames._frame_sums import (
     CellAnswers,
     Cells,
-    FrameStack,
+    FrameSums,
     Strata,
     sum_of,
 )
@@ -38,7 +38,7 @@ class About:
     """From where sums of terms are taken, and what bounds bounded weights."""
 
     offset: float = 0.0  # what is subtracted from rewards and model values
-    # What is subtracted from the terms, and slants, by the name of the stack
+    # What is subtracted from the terms, and slants, by the name of their design
     origins: dict = field(default_factory=dict)
     # Whether a weight is larger than the root of the number of rounds
     has_large_weights: bool = False
@@ -48,6 +48,8 @@ class FramePass:
     """What several evaluators want of several policies on the rounds of a frame."""
 
     # It stands in the place of a `PartPass`.
+
+    keeps_rounds = False
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class FramePass:
         self.query = FrameQuery(lazy.frame)
         self.rounds = FrameRounds(self.query, lazy, counts, shares)
         self.moved = self.rounds.less(self.about.offset)
-        self.stacks, self.places = {}, {}
+        self.joints = {}
         self._targets, self._weights = {}, {}
         self._model_ends, self._arm_ends = {}, {}
         self.asking = self.query.asking()
@@ -77,15 +79,13 @@ class FramePass:
         self._heaviest = None if omega is None else self._ends_of(omega)[1]
 
     # -- what evaluators call ----------------------------------------------------
-    def stack(self, name, role=None):
-        """Return the `FrameStack` of a design, by its name."""
-        if name not in self.stacks:
-            self.stacks[name] = FrameStack(role, self)
-        return self.stacks[name]
-
-    def stack_of_loggers(self):
-        """Return the one whose strata are the loggers."""
-        return self.stack(LOGGERS, "logger" if self.rounds.has("logger") else None)
+    def sums_by(self, name, role=None):
+        """Return the `FrameSums` of a design, by its name."""
+        if name not in self.joints:
+            if name == LOGGERS and self.rounds.has("logger"):
+                role = "logger"
+            self.joints[name] = FrameSums(role, self)
+        return self.joints[name]
 
     def target(self, policy, role="action"):
         """Return the columns of a policy, the same for all evaluators."""
@@ -95,13 +95,13 @@ class FramePass:
             self._targets[key] = self.rounds.policy(what, policy, role)
         return self._targets[key]
 
-    def add(self, owner, formula, stack, target, source=None):
+    def add(self, owner, formula, sums, target, source=None, make=None):
         """Add the terms of an evaluator on a policy, see `PartPass`."""
         rounds = self.rounds if formula._moves is None else self.moved
         values = ()
         if source is not None:
             values = rounds.model(source, target, owner[0])
-        stack.put(
+        sums.put(
             owner,
             formula._terms(rounds.of(target, *values)),
             formula._moves,
@@ -115,13 +115,13 @@ class FramePass:
         weighted = "weighted", kind, policy
         if formula._uses_weights:
             terms = WeightedRewards(formula)._terms(self.moved.of(target))
-            stack.put(weighted, terms, WeightedRewards._moves)
+            sums.put(weighted, terms, WeightedRewards._moves)
 
-    def add_arms(self, owner, formula, stack, target):
+    def add_arms(self, owner, formula, sums, target):
         """Add the terms of arms on a policy, and ask for their extremes."""
         rounds = self.rounds if formula._moves is None else self.moved
         terms = formula._terms(rounds.of(target))
-        stack.put(owner, terms, formula._moves)
+        sums.put(owner, terms, formula._moves)
         self._arm_ends[owner] = tuple(map(self._ends_of, terms))
 
     def add_weights(self, kind, policy, target):
@@ -160,14 +160,12 @@ class FramePass:
         """Ask the frame."""
         rounds, cells = self.rounds, {}
         self._count = rounds.count(self.asking)
-        for name, stack in self.stacks.items():
-            if rounds.has("group") and stack.role not in cells:
-                cells[stack.role] = self.query.asking()
+        for name, sums in self.joints.items():
+            if rounds.has("group") and sums.role not in cells:
+                cells[sums.role] = self.query.asking()
             about = self.about.origins.get(name, (None, {}))
-            stack.ask(*about, self.asking, cells.get(stack.role))
-            for owner, numbers in stack.places.items():
-                self.places[name if owner == REWARD else owner] = name, numbers
-        roles = [stack.role for stack in self.stacks.values() if stack.role]
+            sums.ask(*about, self.asking, cells.get(sums.role))
+        roles = [sums.role for sums in self.joints.values() if sums.role]
         self._roles = list(dict.fromkeys(roles))
         log = FrameLog(self) if by is None else None
         if rounds.has("group") and log is not None:
@@ -209,10 +207,10 @@ class FramePass:
             role: Strata(answers, roles.index(role) if role else None)
             for role in [None, *roles]
         }
-        for name, stack in self.stacks.items():
-            cells = by_cell.get(stack.role)
+        for name, sums in self.joints.items():
+            cells = by_cell.get(sums.role)
             cells = None if cells is None else Cells(cells)
-            out.sums[name] = stack.taken(strata[stack.role], self._count, cells)
+            out.joints[name] = sums.taken(strata[sums.role], self._count, cells)
         whole = strata[None]
         out.n_logged = int(answers.n.sum())
         out.reward_limits = tuple(
@@ -246,7 +244,7 @@ class Taken:
     n_logged: int = 0  # number of rounds
     # Smallest and largest reward of those that weigh something
     reward_limits: tuple = (inf, -inf)
-    sums: dict = field(default_factory=dict)  # see `PartPass`
+    joints: dict = field(default_factory=dict)  # see `PartPass`
     ends: dict = field(default_factory=dict)  # see `PartPass`
     tallies: dict = field(default_factory=dict)  # see `PartPass`
     log: object = None  # what is known of the log; None for the rounds of a label

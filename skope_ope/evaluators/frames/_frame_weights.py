@@ -11,6 +11,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._loggers import SURE
+from skope_ope.evaluators.core._part_weights import LOGGERS, ROUNDS
 from skope_ope.evaluators.core._tally import Tally
 from skope_ope.evaluators.core._weight_bound import FROM_ACTIONS, FROM_LOGGER, bins_of
 from skope_ope.evaluators.core._weight_limits import WeightLimits
@@ -28,13 +29,13 @@ class FrameWeights:
         asking, rounds = whole.asking, whole.rounds
         self._asked = {}
         if self.w is not None:
-            stack = whole.stack("rounds")
+            sums = whole.sums_by(ROUNDS)
             if kind == "loggers":
-                stack = whole.stack_of_loggers()
+                sums = whole.sums_by(LOGGERS)
             small = self.w  # mostly none is larger than the bound
             if whole.about.has_large_weights:
                 small = np.minimum(self.w, whole.counts.n**0.5)
-            stack.put(("weights", kind, policy), (self.w, small))
+            sums.put(("weights", kind, policy), (self.w, small))
             self._ask_extremes(asking, rounds)
         self.limited = None
         if target.table is not None:

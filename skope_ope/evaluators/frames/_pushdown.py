@@ -11,15 +11,19 @@ from copy import copy
 import numpy as np
 
 from skope_ope.evaluators.core._drowned import beyond_floats
+from skope_ope.evaluators.core._engine import offset_of
 from skope_ope.evaluators.core._extremes import Extremes
-from skope_ope.evaluators.core._part_pass import offset_of
-from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
+from skope_ope.evaluators.core._summary import (
+    N_BUCKETS,
+    SumsByDesign,
+    refuse_unstated,
+)
 from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.evaluators.frames._frame_counts import counts_of
 from skope_ope.evaluators.frames._frame_log import FIRST
 from skope_ope.evaluators.frames._frame_pass import N_GROUPS, About, FramePass
 from skope_ope.evaluators.frames._frame_query import INSTEAD
-from skope_ope.evaluators.frames._frame_stack import best_origin
+from skope_ope.evaluators.frames._frame_sums import best_origin
 from skope_ope.evaluators.parts._part_sums import PartSums, bare_evaluator
 from skope_ope.logs import BanditLogs
 from skope_ope.logs.lazy._lazy_rows import first_table, seeing_first
@@ -109,7 +113,8 @@ class Asked:
         if offset_of(limits - offset):
             offset = offset_of(limits)
         origins = {
-            name: best_origin(sums, offset) for name, sums in whole[None].sums.items()
+            name: best_origin(joint, offset)
+            for name, joint in whole[None].joints.items()
         }
         moved = offset != about.offset or any(
             slants or any(near != 0.0 for near in one)
@@ -179,8 +184,7 @@ class Asked:
                 counts.counts,
                 taken.reward_limits,
             ),
-            taken.sums,
-            self.whole.places,
+            SumsByDesign(taken.joints),
             taken.tallies,
             taken.ends,
             {None: {"logger_proba": self.whole.rounds.logger_proba is not None}},

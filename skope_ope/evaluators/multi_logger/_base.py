@@ -3,20 +3,25 @@
 """The template of evaluators that know which logger acted."""
 
 from collections.abc import Mapping
+from functools import partial
 from math import isnan
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._logger_mixture import LoggerMixture
 from skope_ope.evaluators.core._loggers import label_list
+from skope_ope.evaluators.core._part_weights import LOGGERS
+from skope_ope.evaluators.core._summary import Summary
 from skope_ope.evaluators.multi_logger._facts import MultiLoggerFacts
 from skope_ope.evaluators.multi_logger._jobs import (
-    LoggerJob,
+    LoggerStrata,
     PerLoggerJob,
     PooledJob,
 )
 from skope_ope.evaluators.multi_logger._poolings import (
     Balanced,
+    LoggersOfSums,
     Naive,
     Weighted,
     WeightedAsGiven,
@@ -55,10 +60,6 @@ class MultiLoggerEvaluator(StaticEvaluator):
             return Weighted(PooledJob, self.cross_fit, needs_logger_proba=True)
         return Weighted(PerLoggerJob, self.cross_fit, needs_logger_proba=False)
 
-    @property
-    def _observers(self):
-        return self._strategy.observers
-
     def _check_logs(self, logs):
         super()._check_logs(logs)
         if not self._strategy.needs_logger_proba or logs.logger_proba is not None:
@@ -76,34 +77,41 @@ class MultiLoggerEvaluator(StaticEvaluator):
             "divergences='per_logger', which do not need it."
         )
 
-    def _job(self, target, source):
-        return self._strategy.job(self, target, source)
+    def _weighing(self, summary):
+        """Return the `Weighing` of the loggers."""
+        if summary.weighing is None:
+            folds = self._strategy.cross_fit is not None
+            summary.weighing = self._strategy.weigh(LoggersOfSums(summary, folds))
+        return summary.weighing
 
-    @property
-    def _strata_key(self):
-        return self._strategy.cross_fit or "loggers"
+    def _pooling(self, summary):
+        return self._weighing(summary).pooling
 
-    def _job_like(self, job, formula):
-        return LoggerJob(formula, job.target, None)
+    def _overlap_of_sums(self, summary):
+        return self._strategy.overlap(summary, self._weighing(summary))
 
-    def _pooling(self, job):
-        return job.weighing.pooling
+    def _facts(self, summary, positive):
+        return MultiLoggerFacts(self, summary, positive)
 
-    def _overlap_of(self, job, observed):
-        return self._strategy.overlap(job, observed)
+    def _own_warnings(self, summary, estimate):
+        known, folds = summary.facts["logger_proba"], self._strategy.cross_fit
+        alone = _alone_warnings(estimate, known, folds is not None)
+        return [*self._weighing(summary).warnings, *alone]
 
-    def _facts(self, job, positive, overlap):
-        return MultiLoggerFacts(self, job, positive, overlap)
+    def _summary_in(self, whole, job):
+        out = super()._summary_in(whole, job)
+        by_logger = "weights", "loggers", job.key[1]
+        out.of_loggers = Summary(
+            None,
+            out.sums,
+            out.counts,
+            whole.sums.of(by_logger),
+            whole.tallies[by_logger],
+        )
+        return out
 
-    def _own_warnings(self, job, estimate, positive):
-        known, folds = job.loggers.proba is not None, job.strata.fold is not None
-        return [*job.weighing.warnings, *_alone_warnings(estimate, known, folds)]
-
-    def _own_warnings_of_sums(self, summary, estimate):
-        return _alone_warnings(estimate, summary.facts.get("logger_proba", False))
-
-    def _policy_value(self, job, positive, observed):
-        result, loggers = super()._policy_value(job, positive, observed), job.loggers
+    def _policy_value(self, job, whole):
+        result, loggers = super()._policy_value(job, whole), whole.loggers
         if self.pooling != "balanced" or len(loggers) == 1:
             return result
         mixture = LoggerMixture(loggers.index, loggers.proba, loggers.shares)
@@ -134,14 +142,29 @@ class MultiLoggerEvaluator(StaticEvaluator):
     def _weight_kind(self):
         return "mixture" if self.pooling == "balanced" else "loggers"
 
-    def _stack_of(self, whole):
-        return whole.stack_of_loggers()
+    @property
+    def _kind_of_sums(self):
+        folds = self._strategy.cross_fit
+        kind = self._weight_kind
+        return kind if folds is None else f"{kind} in {folds} folds"
 
-    def _pooling_of_parts(self, frame):
-        return self._strategy.pooling_of_parts(frame)
+    def _sums_in(self, whole):
+        if self._strategy.cross_fit is None:
+            return whole.sums_by(LOGGERS)
+        design = self._strata(whole).design
+        return whole.sums_by(f"{LOGGERS} in {self._strategy.cross_fit} folds", design)
 
-    def _overlap_of_sums(self, summary):
-        return self._strategy.overlap_of_sums(summary)
+    def _strata(self, whole):
+        return LoggerStrata(whole.loggers, self._strategy.cross_fit)
+
+    def _add_to(self, whole, key, target, source):
+        whole.add_weights(self._weight_kind, key[1], target)
+        if self._weight_kind == "mixture" and whole.keeps_rounds:
+            whole.add_weights("loggers", key[1], target)  # diagnostics of each
+        make = self._strategy.job
+        if make is not Job:
+            make = partial(make, strata=self._strata(whole))
+        return whole.add(key, self, self._sums_in(whole), target, source, make)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

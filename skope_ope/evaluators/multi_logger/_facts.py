@@ -7,10 +7,11 @@ from functools import cached_property
 import numpy as np
 from sklearn.base import clone
 
-from skope_ope.evaluators.core._engine import Extract, terms_of
-from skope_ope.evaluators.core._loggers import Loggers
+from skope_ope.evaluators.core._jobs import passed
+from skope_ope.evaluators.core._summary import summary_of
 from skope_ope.evaluators.multi_logger._divergences import pooling_variance_ratio
-from skope_ope.evaluators.static._base import rerun
+from skope_ope.evaluators.multi_logger._poolings import LoggersOfSums
+from skope_ope.evaluators.multi_logger._weighed_overlap import by_logger
 from skope_ope.evaluators.static._facts import StaticFacts
 
 
@@ -24,66 +25,78 @@ class MultiLoggerFacts(StaticFacts):
 
     def entries(self):
         """Return numbers and functions by name, for `Diagnostics`."""
-        job, by_logger = self.job, self.by_logger
+        loggers, weighing = self.loggers, self.weighing
         return super().entries() | {
-            "logger_rounds": lambda: by_logger(job.loggers.count),
-            "logger_divergences": lambda: by_logger(self.divergences),
-            "logger_weights": lambda: by_logger(
-                job.effective_shares / job.loggers.sizes
+            "logger_rounds": lambda: self.by_logger(loggers.count),
+            "logger_divergences": lambda: self.by_logger(self.divergences),
+            "logger_weights": lambda: self.by_logger(weighing.shares / self.sizes),
+            "logger_shares": lambda: self.by_logger(weighing.shares),
+            "logger_effective_sample_size": lambda: self.by_logger(
+                self.of_each.effective_sample_size
             ),
-            "logger_shares": lambda: by_logger(job.effective_shares),
-            "logger_effective_sample_size": lambda: by_logger(
-                job.overlap.effective_sample_size
-            ),
-            "logger_unsupported_mass": lambda: by_logger(job.overlap.missing_mass),
+            "logger_unsupported_mass": lambda: self.by_logger(self.of_each.missing),
             "predicted_variance_ratio": self.predicted_variance_ratio,
         }
 
     def by_logger(self, values):
         """Return an entry per logger, those that are left out, too."""
-        return dict(zip(self.job.loggers.labels, values.tolist(), strict=True))
+        return dict(zip(self.loggers.labels, values.tolist(), strict=True))
+
+    @cached_property
+    def loggers(self):
+        """The `LoggersOfSums`."""
+        folds = self.evaluator._strategy.cross_fit is not None
+        return LoggersOfSums(self.summary, folds)
+
+    @property
+    def weighing(self):
+        """The `Weighing` of the loggers."""
+        return self.evaluator._weighing(self.summary)
+
+    @property
+    def sizes(self):
+        """(Weighted) number of rounds of every logger."""
+        return self.loggers.sizes.sum(axis=1)
+
+    @cached_property
+    def of_each(self):
+        """How each logger covers the policy."""
+        return by_logger(self.summary.of_loggers)
 
     @cached_property
     def parts(self):
         """Weights as they enter, and model values of the logged actions."""
-        job, positive = self.job, self.positive
-        strategy = self.evaluator._strategy
-
-        def pick(rounds):
-            weights = strategy.weight(rounds)
-            return (weights,) if rounds.q is None else (weights, rounds.q)
-
-        parts = terms_of(
-            Extract(pick),
-            positive.all_logs,
-            job.target,
-            job.source,
-            positive,
-            [Loggers(positive)],
-        )
-        if job.weighing.divergences is not None:
-            weights, stratum = job.weighing.weights, job.design.stratum
-            factor = weights.ravel() * (positive.n / (weights * job.strata.sizes).sum())
-            parts[0] *= factor[0] if stratum is None else factor[stratum]
-        return positive.of(parts)
+        parts, weighing = super().parts, self.weighing
+        if weighing.divergences is not None:
+            weights, stratum = weighing.weights, self.job.design.stratum
+            factor = weights.ravel() * (
+                self.positive.n / (weights * weighing.sizes).sum()
+            )
+            stratum = None if stratum is None else self.positive.of(stratum)
+            factor = factor[0] if stratum is None else factor[stratum]
+            parts = [parts[0] * factor, *parts[1:]]
+        return parts
 
     @cached_property
     def divergences(self):
         """Those in use; where none are, what a weighted estimate would use."""
-        job = self.job
-        if job.weighing.divergences is not None:
-            return job.weighing.divergences
-        known = job.loggers.proba is not None
+        if self.weighing.divergences is not None:
+            return self.weighing.divergences
+        known = self.summary.facts["logger_proba"] or len(self.loggers) == 1
         weighted = clone(self.evaluator).set_params(
             pooling="weighted",
             divergences="pooled" if known else "per_logger",
             cross_fit=None,
         )
-        again = weighted._job(job.target, job.source)
-        return rerun(again, self.positive, job.offset).weighing.divergences
+        again = weighted, self.job.target, self.job.source
+        whole = passed([again], self.positive)
+        [job] = whole.jobs
+        summary = summary_of(whole, weighted, job.key)
+        summary.job = job
+        return weighted._weighing(summary).divergences
 
     def predicted_variance_ratio(self):
         """Variance of the best weighting over that of the naive estimate."""
         if np.isinf(self.divergences).all():
             return float("nan")
-        return pooling_variance_ratio(self.divergences, self.job.loggers.sizes)
+        return pooling_variance_ratio(self.divergences, self.sizes)

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skope_ope.evaluators.core._engine import Extract, terms_of
-from skope_ope.evaluators.core._loggers import Loggers, MixtureSupport
+from skope_ope.evaluators.core._engine import Extract, Job, TermStore
+from skope_ope.evaluators.core._loggers import Loggers, MixtureOverlap
+from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._stratum_sums import partial_sums
+from skope_ope.evaluators.core._summary import Summary
+from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.multi_logger._weighed_overlap import by_logger
 from skope_ope.evaluators.static._base import refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
@@ -234,17 +238,26 @@ def _policy_columns(policy, loggers):
         )
     target = Target(policy, logs)
     refuse_learning("logger_overlap", target)
-    nothing = Extract(lambda rounds: ())  # the loggers observe what is wanted
-    observers = [loggers]
-    if loggers.proba is not None:
-        observers.append(MixtureSupport(loggers.positive))
-    terms_of(nothing, logs, target, None, loggers.positive, observers)
-    found = loggers.overlaps[id(target)]
+    positive = loggers.positive
+    whole = PartPass(positive, n_total=positive.n, keeps_rounds=True)
+    kinds = ["loggers"] if loggers.proba is None else ["loggers", "mixture"]
+    for kind in kinds:
+        whole.add_weights(kind, None, target)
+    nothing = Job(Extract(lambda rounds: ()), target, sums=TermStore(len(logs)))
+    whole.add_job(nothing)  # the loggers observe what is wanted
+    whole.run()
+    counts = RoundCounts.of(positive)
+    owners = [("weights", kind, None) for kind in kinds]
+    of_each, *of_all = (
+        Summary(None, sums, counts, sums, whole.tallies[owner])
+        for owner, sums in ((one, whole.sums.of(one)) for one in owners)
+    )
+    found = by_logger(of_each)
     shares = found.effective_sample_size / loggers.count
-    columns = shares.tolist(), found.max_w.tolist(), found.missing_mass.tolist()
+    columns = shares.tolist(), found.max_w.tolist(), found.missing.tolist()
     if loggers.proba is None:
         return columns, None
-    return columns, float(observers[1].overlaps[id(target)].missing_mass)
+    return columns, float(MixtureOverlap.of_sums(*of_all).missing_mass)
 
 
 def _between(loggers, sums, omega):

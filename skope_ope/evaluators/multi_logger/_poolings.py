@@ -3,16 +3,11 @@
 """Three ways to pool loggers: weights of rounds and of loggers."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from skope_ope.evaluators.core._loggers import (
-    Loggers,
-    MixtureOverlap,
-    MixtureSupport,
-    label_list,
-)
+from skope_ope.evaluators.core._engine import Job
+from skope_ope.evaluators.core._loggers import MixtureOverlap
 from skope_ope.evaluators.core._pooling import pooled, stratified
 from skope_ope.evaluators.multi_logger._divergences import (
     completed,
@@ -20,21 +15,54 @@ from skope_ope.evaluators.multi_logger._divergences import (
     given_divergences,
     optimal_weights,
 )
-from skope_ope.evaluators.multi_logger._jobs import LoggerJob
-from skope_ope.evaluators.multi_logger._weighed_overlap import WeighedOverlap
+from skope_ope.evaluators.multi_logger._weighed_overlap import (
+    WeighedOverlap,
+    by_logger,
+)
 from skope_ope.exceptions import LoggerWarning
 
 DROPPED = 0.01  # of its share of the rounds: a logger that weighs less is left out
+
+
+class LoggersOfSums:
+    """The loggers of some sums, and what each of them has in every fold."""
+
+    def __init__(self, summary, has_folds):
+        self.summary, frame = summary, summary.sums.frame
+        self.labels = frame.strata
+        if has_folds:
+            self.labels = list(dict.fromkeys(label for label, _ in frame.strata))
+        self.sizes = self._by_fold(np.atleast_1d(summary.sums.mass))
+        self.count = self._by_fold(frame.count).sum(axis=1)
+        self.shares = self.sizes.sum(axis=1) / self.sizes.sum()
+
+    def _by_fold(self, values):
+        """Return a number of every stratum by logger and fold."""
+        return values.reshape(len(self.labels), -1)
+
+    def __len__(self):
+        return len(self.labels)
+
+    @property
+    def missing(self):
+        """What each of them could not do of what the policy does."""
+        return by_logger(self.summary).missing
+
+    def variances(self, without=None):
+        """Divergences that the rounds tell, of all folds or all but one."""
+        return self.summary.job.variances(without)
 
 
 @dataclass(frozen=True)
 class Weighing:
     """Weights of the rounds of every logger in an estimate."""
 
-    # Weight of a round, up to a factor; NaN where all loggers are left out
+    # Weight of a round by logger and fold, up to a factor; NaN where all loggers are
+    # left out
     weights: np.ndarray
     # From which the weights follow; None where they follow from none
     divergences: np.ndarray | None
+    sizes: np.ndarray  # (weighted) number of rounds by logger and fold
     warnings: tuple = ()  # warnings about the divergences
 
     @property
@@ -42,12 +70,17 @@ class Weighing:
         """The pooling of the strata."""
         return stratified(self.weights.ravel())
 
+    @property
+    def shares(self):
+        """Weights of all rounds of every logger, n_i lambda_i."""
+        total = (self.weights * self.sizes).sum(axis=1)
+        return total / total.sum()
+
 
 class Naive:
     """Rounds weigh pi / p, and all loggers the same."""
 
-    observers = {"loggers": Loggers}
-    job = LoggerJob
+    job = Job
     cross_fit = None
     needs_logger_proba = False
 
@@ -55,43 +88,27 @@ class Naive:
         """Return the importance weights of a block of rounds."""
         return rounds.w
 
-    def weigh(self, job):
-        """Return the weights of the loggers, from the sums of a job."""
-        return Weighing(np.ones(job.strata.sizes.shape), None)
+    def weigh(self, loggers):
+        """Return the `Weighing` of the loggers of some sums."""
+        return Weighing(np.ones(loggers.sizes.shape), None, loggers.sizes)
 
-    def pooling_of_parts(self, frame):
-        """Return the pooling of the loggers of all parts of a log."""
-        return stratified(np.ones(frame.n_strata))
-
-    def overlap(self, job, observed):
+    def overlap(self, summary, weighing):
         """Return sums of the weights as they enter."""
-        return WeighedOverlap(job, pooled)
-
-    def overlap_of_sums(self, summary):
-        """Return the same from a `Summary` of all parts of a log."""
-        return WeighedOverlap.of_loggers(summary, pooled, self.pooling_of_parts)
+        return WeighedOverlap.of_loggers(summary, weighing.shares, pooled)
 
 
 class Balanced(Naive):
     """Rounds weigh pi / (mixture of the loggers), and all loggers the same."""
 
-    observers = {"loggers": Loggers, "mixture": MixtureSupport}
     needs_logger_proba = True
 
     def weight(self, rounds):
         """Return the importance weights of a block of rounds."""
         return rounds.b
 
-    def overlap(self, job, observed):
+    def overlap(self, summary, weighing):
         """Return sums of the weights as they enter."""
-        return observed["mixture"].overlaps[id(job.target)]
-
-    def overlap_of_sums(self, summary):
-        """Return the same from a `Summary` of all parts of a log."""
-        out = MixtureOverlap.of_sums(summary)
-        out.gaps = summary.tally.gaps
-        out.several = summary.sums.frame.n_strata > 1
-        return out
+        return MixtureOverlap.of_sums(summary)
 
 
 class Weighted(Naive):
@@ -101,11 +118,11 @@ class Weighted(Naive):
         self.job, self.cross_fit = job, cross_fit
         self.needs_logger_proba = needs_logger_proba
 
-    def weigh(self, job):
-        """Return the weights of the loggers, from the sums of a job."""
+    def weigh(self, loggers):
+        """Return the `Weighing` of the loggers of some sums."""
         if self.cross_fit is not None:
-            return self._by_fold(job)
-        found = job.variances()
+            return self._by_fold(loggers)
+        found = loggers.variances()
         unknown = np.isnan(found)
         why = (
             "logger {!r} has a single round, too few to estimate its divergence. "
@@ -119,20 +136,20 @@ class Weighted(Naive):
             )
         # one round: nothing says that the logger is near
         divergences, low = floored(np.where(unknown & ~unknown.all(), np.inf, found))
-        weights = optimal_weights(divergences, job.strata.sizes[:, 0])[:, None]
-        warned = _unknown(job, unknown, why)
-        warned += _dropped(job, weights, divergences, ~unknown & ~low.any())
-        return _weighing(job, weights, divergences, warned, low)
+        weights = optimal_weights(divergences, loggers.sizes[:, 0])[:, None]
+        warned = _unknown(loggers, unknown, why)
+        warned += _dropped(loggers, weights, divergences, ~unknown & ~low.any())
+        return _weighing(loggers, weights, divergences, warned, low)
 
-    def _by_fold(self, job):
+    def _by_fold(self, loggers):
         """Return weights of the rounds of every fold that the other folds tell."""
-        sizes = job.strata.sizes
-        divergences, low = floored(completed(job.variances())[0])
+        sizes = loggers.sizes
+        divergences, low = floored(completed(loggers.variances())[0])
         weights, unknown = np.zeros(sizes.shape), np.zeros(len(sizes), dtype=bool)
         for k, size in enumerate(sizes.T):
             # A logger of which the other folds tell nothing is no reason to drop its
             # rounds. What all folds tell of it would bring the bias back.
-            others, missed = completed(job.variances(without=k))
+            others, missed = completed(loggers.variances(without=k))
             others, raised = floored(others)
             unknown |= missed & (size > 0)
             low = low | raised
@@ -142,58 +159,39 @@ class Weighted(Naive):
             "folds. The mean of the other loggers' divergences is used. Choose "
             "groups that do not hold whole loggers, or"
         )
-        warned = _unknown(job, unknown, why)
-        warned += _dropped(job, weights, divergences, ~unknown & ~low.any())
-        return _weighing(job, weights, divergences, warned, low)
+        warned = _unknown(loggers, unknown, why)
+        warned += _dropped(loggers, weights, divergences, ~unknown & ~low.any())
+        return _weighing(loggers, weights, divergences, warned, low)
 
-    def overlap(self, job, observed):
+    def overlap(self, summary, weighing):
         """Return sums of the weights as they enter, n lambda_i w."""
-        return WeighedOverlap(job, stratified(job.effective_shares / job.loggers.sizes))
-
-    def overlap_of_sums(self, summary):
-        """Return the same from a `Summary` of all parts of a log."""
-        return WeighedOverlap.of_loggers(summary, None, self.pooling_of_parts)
+        return WeighedOverlap.of_loggers(summary, weighing.shares)
 
 
 class WeightedAsGiven(Weighted):
     """Rounds weigh pi / p, and loggers by divergences that are known."""
 
     def __init__(self, given, known):
-        super().__init__(LoggerJob, None, False)
+        super().__init__(Job, None, False)
         self.given, self.known = given, known
 
-    def weigh(self, job):
-        """Return the weights of the loggers."""
-        loggers = job.loggers
-        given = given_divergences(self.given, label_list(loggers.logs), self.known)
-        divergences, low = floored(given[loggers.present])
-        weights = optimal_weights(divergences, job.strata.sizes[:, 0])[:, None]
+    def weigh(self, loggers):
+        """Return the `Weighing` of the loggers of some sums."""
+        every, given = loggers.summary.counts.loggers, self.given
+        if every == [None]:  # the logs do not tell
+            every = loggers.labels
+        if loggers.summary.job is None and hasattr(given, "keys"):
+            given = {label: given[label] for label in every if label in given}
+        values = given_divergences(given, every, self.known)
+        found = dict(zip(every, values.tolist(), strict=True))
+        divergences, low = floored(np.array([found[one] for one in loggers.labels]))
+        weights = optimal_weights(divergences, loggers.sizes[:, 0])[:, None]
         why = "the divergence given for logger {!r}"
-        return _weighing(job, weights, divergences, [], low, why)
-
-    def pooling_of_parts(self, frame):
-        """Return the pooling of the loggers of all parts of a log."""
-        by_label = self.given
-        if not hasattr(by_label, "keys"):
-            known = frame.strata if self.known is None else self.known
-            if len(known) != len(self.given):
-                raise ValueError(
-                    f"divergences has {len(self.given)} entries, but the log has "
-                    f"the loggers {list(known)}. Pass a dict by logger."
-                )
-            by_label = dict(zip(known, self.given, strict=True))
-        given = np.array([by_label[label] for label in frame.strata], dtype=float)
-        return partial(_as_given, floored(given)[0])
-
-
-def _as_given(divergences, mass, units):
-    """Return `Shares` of loggers with known divergences."""
-    weights = optimal_weights(divergences, np.atleast_1d(mass))
-    return stratified(_chosen(weights[:, None], divergences).ravel())(mass, units)
+        return _weighing(loggers, weights, divergences, [], low, why)
 
 
 def _weighing(
-    job,
+    loggers,
     weights,
     divergences,
     warned,
@@ -204,7 +202,7 @@ def _weighing(
     weights = _chosen(weights, divergences)
     warned = warned + [
         LoggerWarning(
-            f"{why.format(job.loggers.labels[i])} is 0 and was raised to "
+            f"{why.format(loggers.labels[i])} is 0 and was raised to "
             f"{divergences[i]:.3g}, 1e-12 times the largest. So this logger "
             "carries nearly all weight. Perhaps the policy takes too few of its "
             "logged actions. Compare with pooling='balanced'.",
@@ -212,7 +210,7 @@ def _weighing(
         )
         for i in np.flatnonzero(low)
     ]
-    return Weighing(weights, divergences, tuple(warned))
+    return Weighing(weights, divergences, loggers.sizes, tuple(warned))
 
 
 def _chosen(weights, divergences):
@@ -224,9 +222,8 @@ def _chosen(weights, divergences):
     return weights
 
 
-def _unknown(job, unknown, why):
+def _unknown(loggers, unknown, why):
     """Return warnings of the loggers whose divergences nothing tells."""
-    loggers = job.loggers
     if len(loggers) == 1:
         return []
     return [
@@ -238,9 +235,9 @@ def _unknown(job, unknown, why):
     ]
 
 
-def _dropped(job, weights, divergences, known):
+def _dropped(loggers, weights, divergences, known):
     """Return warnings of the loggers whose rounds estimated divergences leave out."""
-    loggers, sizes = job.loggers, job.strata.sizes
+    sizes = loggers.sizes
     total = weights * sizes
     if len(loggers) == 1 or not total.any():
         return []
@@ -252,7 +249,7 @@ def _dropped(job, weights, divergences, known):
         label, part = loggers.labels[i], float(loggers.shares[i])
         why = f"its divergence of {divergences[i]:.3g} is far above the others"
         if np.isinf(divergences[i]):
-            lost = job.overlap.missing_mass[i]
+            lost = loggers.missing[i]
             why = (
                 f"it never takes actions with {lost:.2%} of the policy's "
                 "probability, and its divergence is infinite"

@@ -11,37 +11,47 @@ from skope_ope.evaluators.core._pooling import stratified
 from skope_ope.evaluators.core._tally import places_in
 
 
+class OverlapByLogger(Overlap):
+    """Sums of the importance weights of one policy, logger by logger."""
+
+    @cached_property
+    def _totals(self):
+        return [np.atleast_1d(total) for total in sums_of_weights(self.sums)]
+
+    @property
+    def effective_sample_size(self):
+        """(sum w)^2 / sum w^2 of every logger, 0 where its weights are zero."""
+        first, second = self._totals
+        return np.divide(first**2, second, out=np.zeros_like(first), where=second > 0)
+
+
+def by_logger(summary):
+    """Return the `OverlapByLogger` of a `Summary`."""
+    out, tally = OverlapByLogger.of_sums(summary), summary.tally
+    mass, out.labels = out.sums.mass, out.sums.frame.strata
+    out.sizes, rows = np.atleast_1d(mass), places_in(tally.loggers, out.labels)
+    scale = out.sizes.sum() / summary.mass
+    sizes = out.sizes / scale
+    out.missing = tally.missing_by_logger(summary.counts, sizes, rows)
+    out.max_w = scale * tally.largest[rows]
+    return out
+
+
 class WeighedOverlap(Overlap):
     r"""Sums of the weights as they enter, :math:`n \lambda_i w`."""
 
-    def __init__(self, job, pooling):
-        by_logger, loggers = job.overlap, job.loggers
-        self.n, self.pooling = loggers.positive.n, pooling
-        self.sums, self.bounded = by_logger.sums, by_logger.bounded
-        about = loggers.labels, by_logger.max_w, by_logger.missing_mass
-        self._weigh(job.effective_shares, loggers.sizes, *about)
-
-    def _weigh(self, shares, sizes, labels, max_w, missing):
-        """Set what the shares of the loggers make of what is known of each."""
-        self.factor = shares * self.n / sizes  # n lambda_i
-        self.max_w = float((self.factor * max_w).max())
-        self.missing = float(shares @ missing) * self.n
-        if len(labels) > 1:
-            pairs = zip(labels, missing.tolist(), shares, strict=True)
-            self.missing_by_logger = {label: lost for label, lost, use in pairs if use}
-
     @classmethod
-    def of_loggers(cls, summary, pooling, pooling_of):
-        """Return the overlap from a `Summary` of all parts of a log."""
-        out, tally = cls.of_sums(summary), summary.tally
-        frame, mass = out.sums.frame, out.sums.mass
-        sizes = np.atleast_1d(mass)
-        shares = np.atleast_1d(pooling_of(frame)(mass, frame.units).weight) * sizes
-        out.pooling = stratified(shares / sizes) if pooling is None else pooling
-        rows = places_in(tally.loggers, frame.strata)
-        scale = summary.n / summary.mass
-        missing = tally.missing_by_logger(summary.counts, sizes / scale, rows)
-        out._weigh(shares, sizes, frame.strata, scale * tally.largest[rows], missing)
+    def of_loggers(cls, summary, shares, pooling=None):
+        """Return the overlap from a `Summary`, and the shares of the loggers."""
+        out, found = cls.__new__(cls), by_logger(summary)
+        out.n, out.sums, out.bounded = found.n, found.sums, found.bounded
+        out.pooling = stratified(shares / found.sizes) if pooling is None else pooling
+        out.factor = shares * out.n / found.sizes  # n lambda_i
+        out.max_w, out.min_w = float((out.factor * found.max_w).max()), found.min_w
+        out.missing = float(shares @ found.missing) * out.n
+        if len(found.labels) > 1:
+            pairs = zip(found.labels, found.missing.tolist(), shares, strict=True)
+            out.missing_by_logger = {label: lost for label, lost, use in pairs if use}
         return out
 
     @cached_property

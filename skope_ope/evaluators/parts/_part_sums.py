@@ -13,16 +13,20 @@ from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Job, TermStore, run
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
-from skope_ope.evaluators.core._part_pass import ROUNDS, PartPass
+from skope_ope.evaluators.core._part_pass import PartPass
+from skope_ope.evaluators.core._part_weights import ROUNDS
 from skope_ope.evaluators.core._positive_rounds import Part
 from skope_ope.evaluators.core._sample_weights import plain_weights
 from skope_ope.evaluators.core._summary import (
     LOGGER,
     N_BUCKETS,
     N_GROUPS,
+    REWARD,
     Summary,
+    SumsByDesign,
     refuse_unstated,
     stated_shares,
+    summary_of,
 )
 from skope_ope.evaluators.core._summed_value import SummedWeights
 from skope_ope.evaluators.core._tally import RoundCounts
@@ -47,7 +51,6 @@ class PartSums(WithPairs):
         evaluators,
         counts=None,
         sums=None,
-        places=None,
         tallies=None,
         ends=None,
         facts=None,
@@ -56,7 +59,7 @@ class PartSums(WithPairs):
         learned=None,
     ):
         self.n, self.policies, self.evaluators = n, tuple(policies), evaluators
-        self.counts, self.sums, self.places = counts, sums or {}, places or {}
+        self.counts, self.sums = counts, sums or SumsByDesign({})
         self.tallies, self.ends = tallies or {}, ends or {}
         self.facts, self.log, self.by = facts or {}, log, by or {}
         self.learned = learned or {}
@@ -71,38 +74,20 @@ class PartSums(WithPairs):
     def _summaries(self, name):
         found = {policy: self._summary(name, policy) for policy in self.policies}
         # the logged rewards are in every design but those of rounds that are left out
-        used = [self.places[name, policy][0] for policy in self.policies]
-        design = next(name for name in (*used, *self.sums) if name in self.places)
-        return found | {LOGGER: Summary(None, self._some(design), self.counts)}
+        used = [self.sums.joint_of((name, policy)) for policy in self.policies]
+        joints = [one for one in used if REWARD in one.places]
+        joint = joints[0] if joints else self.sums.joint_of(REWARD)
+        return found | {LOGGER: Summary(None, joint.of(REWARD), self.counts)}
 
     def _summary(self, name, policy):
         """Return the `Summary` of an evaluator on a policy."""
-        evaluator, owner = self.evaluators[name], (name, policy)
-        kind = getattr(evaluator, "_weight_kind", name)
-        weighted = "weights", kind, policy
-        weights = self._some(weighted) if weighted in self.places else None
-        counts = self.counts
-        if kind == "wanted of loggers":
-            counts = counts.of_loggers()  # they are the arms
-        found = Summary(
-            evaluator,
-            self._some(owner),
-            counts,
-            weights,
-            self.tallies.get(weighted),
-            self.ends.get(owner),
-            self.facts.get(None, {}) | self.facts.get(owner, {}),
-        )
-        plain = "weighted", kind, policy
-        if plain in self.places:
-            found.weighted = SummedWeights(self._some(plain), plain)
-        found.limits = self.ends.get(weighted)
-        return found
-
-    def _some(self, owner):
-        """Return the sums of the terms of an owner."""
-        design, numbers = self.places[owner]
-        return self.sums[design].some(numbers)
+        evaluator = self.evaluators[name]
+        out = summary_of(self, evaluator, (name, policy))
+        weighted = "weighted", getattr(evaluator, "_kind_of_sums", name), policy
+        sums = self.sums.of(weighted)
+        if sums is not None:
+            out.weighted = SummedWeights(sums, weighted)
+        return out
 
     def __add__(self, other):
         """Return the sums of both parts."""
@@ -130,16 +115,14 @@ class PartSums(WithPairs):
             return out
         one, two = _apart(self, other), _apart(other, self)
         with beyond_floats():
-            sums = {name: part + two.sums[name] for name, part in one.sums.items()}
-            offsets = {name: both.offset for name, both in sums.items()}
-            ends = _union(one._moved_ends(offsets), two._moved_ends(offsets))
+            joints = {name: joint + two[name] for name, joint in one.items()}
+            ends = _union(*(part._moved_ends(joints) for part in (self, other)))
         out = PartSums(
             n,
             policies,
             self.evaluators,
             self.counts + other.counts,
-            sums,
-            one.places,
+            SumsByDesign(joints),
             _union(self.tallies, other.tallies),
             ends,
             self.facts | other.facts,
@@ -154,10 +137,11 @@ class PartSums(WithPairs):
         # Clustered errors are right, for a bucket holds whole groups, and the size no
         # longer grows with the groups.
         out = copy(self)
-        out.sums = {
-            name: sums.bucketed(n_buckets) if sums.frame.n_buckets is None else sums
-            for name, sums in self.sums.items()
+        joints = {
+            name: joint.bucketed(n_buckets) if joint.frame.n_buckets is None else joint
+            for name, joint in self.sums.joints.items()
         }
+        out.sums = SumsByDesign(joints)
         out.by = {
             name: {label: part.bucketed(n_buckets) for label, part in parts.items()}
             for name, parts in self.by.items()
@@ -168,10 +152,10 @@ class PartSums(WithPairs):
     def _has_too_many_groups(self):
         """Whether there are more groups than are told apart."""
         return any(
-            sums.frame.clustered
-            and sums.frame.n_buckets is None
-            and len(sums.frame.clusters) > N_GROUPS
-            for sums in self.sums.values()
+            joint.frame.clustered
+            and joint.frame.n_buckets is None
+            and len(joint.frame.clusters) > N_GROUPS
+            for joint in self.sums.joints.values()
         )
 
     def to_table(self):
@@ -185,16 +169,14 @@ class PartSums(WithPairs):
         bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
         return sums_of_tables(table, bare, cls)
 
-    def _moved_ends(self, offsets):
-        """Return the ends of terms of rewards less other offsets, by design."""
-        out = dict(self.ends)
-        for owner, ends in self.ends.items():
-            terms = getattr(ends, "terms", None)
-            if owner in self.places and terms is not None:
-                sums = self._some(owner)
-                step = sums.offset - offsets[self.places[owner][0]]
-                if sums.moves is not None and step:
-                    out[owner] = ends.moved(step, sums.moves)
+    def _moved_ends(self, joints):
+        """Return the ends of terms of rewards less the offsets of other sums."""
+        out, others = dict(self.ends), SumsByDesign(joints)
+        for job, ends in self.ends.items():
+            if getattr(ends, "terms", None) is not None:
+                sums, new = self.sums.of(job), others.of(job)
+                if sums.moves is not None and sums.offset != new.offset:
+                    out[job] = ends.moved(sums.offset - new.offset, sums.moves)
         return out
 
     def __radd__(self, other):
@@ -211,27 +193,31 @@ def _union(one, other):
 
 
 def _apart(one, other):
-    """Return the sums with those terms apart that are so in the other."""
+    """Return the sums by design, of terms that are apart in the other apart, too."""
     # Rounds that an evaluator leaves out of one part alone have no place among the
     # terms of others: in the whole the sums stand apart.
-    if one.places == other.places:
-        return one
-    owners = {}
-    # a frame has sums of the rewards of all rounds, which a part may do without
-    for owner in sorted(one.places.keys() & other.places.keys(), key=repr):
-        design = one.places[owner][0]
-        if design == ROUNDS:
-            design = other.places[owner][0]
-        owners.setdefault(design, []).append(owner)
-    out = copy(one)
-    out.places, out.sums = {}, {}
-    for design, some in owners.items():
-        source, begin, numbers = one.places[some[0]][0], 0, []
-        for owner in some:
-            own = one.places[owner][1]
-            out.places[owner] = design, tuple(range(begin, begin + len(own)))
-            begin, numbers = begin + len(own), [*numbers, *own]
-        out.sums[design] = one.sums[source].some(numbers)
+    mine, others = one.sums.joints, other.sums.joints
+    if all(
+        name in others and joint.places.keys() == others[name].places.keys()
+        for name, joint in mine.items()
+    ):
+        return mine
+    place, jobs = {}, {}
+    for part in (others, mine):
+        for name, joint in part.items():
+            for job in joint.places:
+                if job != REWARD and place.get(job, ROUNDS) == ROUNDS:
+                    place[job] = name
+    for job, name in place.items():
+        jobs.setdefault(name, []).append(job)
+    out = {}
+    for name, some in jobs.items():
+        joint = one.sums.joint_of(some[0])
+        # a frame has sums of the rewards of all rounds, which a part may do without
+        theirs = others.get(name), mine.get(name)
+        if all(joint and REWARD in joint.places for joint in theirs):
+            some = [*some, REWARD]
+        out[name] = joint.only(some)
     return out
 
 
@@ -275,18 +261,15 @@ def _sums_of_rounds(
         for name, evaluator in ready.items():
             evaluator._enter(whole, name)
         whole.run()
-    facts = {owner: {"combine": form} for owner, form in whole.combines.items()}
-    facts[None] = {"logger_proba": getattr(logs, "logger_proba", None) is not None}
     found = PartSums(
         len(logs),
         policies,
         bare,
         RoundCounts.of(part),
-        {name: stack.sums for name, stack in whole.stacks.items()},
-        whole.places,
+        whole.sums,
         whole.tallies,
         whole.ends,
-        facts,
+        whole.facts,
         log,
         learned=learned,
     )

@@ -11,7 +11,8 @@ import numpy as np
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._round_ends import RoundEnds
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._summary import SumsByDesign
+from skope_ope.evaluators.core._sums import JointSums
 from skope_ope.evaluators.core._tally import RoundCounts, Tally
 from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.slate._control_variates import Regression
@@ -35,8 +36,10 @@ def tables_of(sums):
     header = {
         "n": sums.n,
         "policies": list(sums.policies),
-        "designs": list(sums.sums),
-        "places": [[_listed(o), d, list(t)] for o, (d, t) in sums.places.items()],
+        "designs": [
+            [name, _listed_jobs(joint.places), _listed_jobs(joint.moves)]
+            for name, joint in sums.sums.joints.items()
+        ],
         "tallies": [_listed(owner) for owner in sums.tallies],
         "ends": [_listed(owner) for owner in sums.ends],
         "facts": [[_listed(o), _fact_texts(f)] for o, f in sums.facts.items()],
@@ -51,7 +54,7 @@ def tables_of(sums):
         "known": [sums.counts is not None, _is_stored(sums.log)],
     }
     out = {"header": np.array(json.dumps(header))}
-    parts = {"design": list(map(_small, sums.sums.values()))}
+    parts = {"design": list(map(_small, sums.sums.joints.values()))}
     parts |= {"tally": sums.tallies.values(), "ends": sums.ends.values()}
     parts["counts"] = [] if sums.counts is None else [sums.counts]
     parts["log"] = [sums.log] if _is_stored(sums.log) else []
@@ -85,8 +88,14 @@ def sums_of_tables(table, evaluators, make):
         header["policies"],
         evaluators,
         RoundCounts.from_table(by_prefix["counts 0"]) if counts else None,
-        read("design", header["designs"], Sums.from_table),
-        {_owner(o): (d, tuple(t)) for o, d, t in header["places"]},
+        SumsByDesign(
+            {
+                name: JointSums.from_table(
+                    by_prefix[f"design {k}"], *map(_jobs_of, how)
+                )
+                for k, (name, *how) in enumerate(header["designs"])
+            }
+        ),
         read("tally", map(_owner, header["tallies"]), Tally.from_table),
         read("ends", map(_owner, header["ends"]), _ends_of),
         {_owner(o): _facts_of(f) for o, f in header["facts"]},
@@ -136,6 +145,14 @@ def _ends_of(table):
 
 def _listed(owner):
     return list(owner) if isinstance(owner, tuple) else owner
+
+
+def _listed_jobs(by_job):
+    return [[_listed(job), list(some)] for job, some in by_job.items()]
+
+
+def _jobs_of(listed):
+    return {_owner(job): tuple(some) for job, some in listed}
 
 
 def _owner(listed):

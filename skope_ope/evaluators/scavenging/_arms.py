@@ -20,12 +20,12 @@ from functools import partial
 import numpy as np
 
 from skope_ope.evaluators.core._design import Design
-from skope_ope.evaluators.core._engine import far_from_zero
+from skope_ope.evaluators.core._engine import offset_of
 from skope_ope.evaluators.core._estimate import Estimate, error_of
 from skope_ope.evaluators.core._functions import mean, ratio
 from skope_ope.evaluators.core._mean_weight import log_evidence
 from skope_ope.evaluators.core._pooling import Shares
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import sums_of_rounds
 
 SURE = 4  # standard errors
 REWARDED, WEIGHTS = 0, 1  # the terms w r and w
@@ -59,7 +59,7 @@ class Arms:
         if self.design is None:
             self.design = Design(len(self.code))
         # the value follows a shift of the rewards only where it is a ratio
-        self.offset = far_from_zero(self.reward) if self.self_normalized else 0.0
+        self.offset = offset_of(self.reward) if self.self_normalized else 0.0
 
     @property
     def omega(self):
@@ -112,9 +112,8 @@ class Arms:
 
     def sums(self, design, terms):
         """Return the sums of the terms over the cells, the strata of a design."""
-        sums = Sums(design, self.offset, WEIGHTS if self.self_normalized else None)
-        sums.add(design.block(0, design.n_rounds), tuple(terms))
-        return sums
+        moves = WEIGHTS if self.self_normalized else None
+        return sums_of_rounds(design, terms, self.offset, moves=moves)
 
     def estimate(self):
         """Return the `ArmsEstimate`."""

@@ -243,13 +243,13 @@ class ExplorationScavenging(BaseEvaluator):
     def _enter_frame(self, whole, name):
         mixes = self._mixes(whole.rounds)
         role = "logger" if mixes else self.match
-        stack = whole.stack("actions" if role == "action" else "arms", role)
+        sums = whole.sums_by("actions" if role == "action" else "arms", role)
         formula = ColumnArmTerms(self.self_normalized, mixes or None)
         for policy in whole.policies:
             target = whole.target(policy, self.match)
             check_all_actions(self, target)
             whole.add_wanted(self._weight_kind, policy, target, self.match)
-            whole.add_arms((name, policy), formula, stack, target)
+            whole.add_arms((name, policy), formula, sums, target)
 
     def _enter(self, whole, name):
         logs, mixes = whole.logs, self._mixes(whole.logs)
@@ -259,7 +259,7 @@ class ExplorationScavenging(BaseEvaluator):
         labels = chosen.actions if by_actions else logs.loggers
         design = whole.part.design.with_strata(code, labels.tolist())
         arms = "arms" if chosen is logs else "arms of loggers"  # of a pass each
-        stack = whole.stack("actions" if by_actions else arms, design)
+        sums = whole.sums_by("actions" if by_actions else arms, design)
         formula = ArmTerms(self.self_normalized, whole.part.shares if mixes else None)
         for policy in whole.policies:
             target = whole.target(policy, chosen)
@@ -268,8 +268,9 @@ class ExplorationScavenging(BaseEvaluator):
             if owner not in whole.tallies:
                 observer = Wanted(whole, owner, target, chosen.actions)
                 whole.pass_over(chosen).observers.append(observer)
-            about = {"owner": (name, policy), "stack": stack}
-            whole.add_job(ArmsJob(formula, target, None, **about), chosen)
+            job = ArmsJob(formula, target, None, (name, policy), sums)
+            whole.ends[job.key] = job.ends
+            whole.add_job(job, chosen)
 
     @property
     def _weight_kind(self):

@@ -9,6 +9,7 @@ from math import nan, sqrt
 
 import numpy as np
 
+from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean, ratio
 from skope_ope.evaluators.core._mean_weight import (
@@ -19,7 +20,6 @@ from skope_ope.evaluators.core._mean_weight import (
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._reach import range_only, refuse_stated
 from skope_ope.evaluators.core._round_ends import RoundEnds
-from skope_ope.evaluators.core._stack import StackedJob
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.evaluators.scavenging._arms import WEIGHTS, _shares, arm_terms
 
@@ -81,7 +81,7 @@ class SummedArms:
     @property
     def mean_gain(self):
         """Mean of the weighted rewards."""
-        return float(self.summary.sums._plain(0.0)[0]) / self.summary.mass
+        return float(self.summary.sums.plain(0.0)[0]) / self.summary.mass
 
     @property
     def n_alone(self):
@@ -141,8 +141,8 @@ def reach_of_sums(summary, self_normalized, limits, n_rounds):
     )
 
 
-@dataclass
-class ArmsJob(StackedJob):
+@dataclass(eq=False)
+class ArmsJob(Job):
     """A job on arms, with the extremes and the powers of its terms."""
 
     ends: object = field(default_factory=RoundEnds)
@@ -150,14 +150,10 @@ class ArmsJob(StackedJob):
     def take(self, block, rounds):
         """Put the terms of a block."""
         terms, enter = self.evaluator._terms(rounds), block.entering
-        self.stack.put(self.owner, block, terms, self.evaluator._moves)
+        self.sums.put(self.key, terms, self.evaluator._moves)
         some = terms if enter is None else [term[enter] for term in terms]
         if len(some[0]):
             self.ends.add_terms(some, True)
-
-    def finish(self, whole):
-        """Hand on what was seen."""
-        whole.ends[self.owner] = self.ends
 
 
 class ArmsReach(SummedReach):

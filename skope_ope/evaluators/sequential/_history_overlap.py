@@ -33,10 +33,7 @@ def history_overlap(segments, positive):
 
 def joined(overlap, other):
     """Return the overlap of two parts of the same log, which both know its length."""
-    out = copy(overlap)
-    out.sums = out.bounded = overlap.sums + other.sums
-    if not (overlap.bounded is overlap.sums and other.bounded is other.sums):
-        out.bounded = overlap.bounded + other.bounded
+    out = _of(overlap, overlap.joint + other.joint)
     out.max_w = max(overlap.max_w, other.max_w)
     out.min_w = min(overlap.min_w, other.min_w)
     out.missing = overlap.missing + other.missing
@@ -45,13 +42,18 @@ def joined(overlap, other):
 
 def shortened(overlap, many, n_buckets):
     """Return the overlap with hash buckets in place of many groups."""
-    frame = overlap.sums.frame
+    frame = overlap.joint.frame
     if not frame.clustered or len(frame.clusters) <= many:
         return overlap
+    return _of(overlap, overlap.joint.bucketed(n_buckets))
+
+
+def _of(overlap, joint):
+    """Return an overlap with other sums; nothing was read of it so far."""
     out = copy(overlap)
-    out.sums = out.bounded = overlap.sums.bucketed(n_buckets)
-    if overlap.bounded is not overlap.sums:
-        out.bounded = overlap.bounded.bucketed(n_buckets)
+    for name in ("sums", "bounded"):
+        vars(out).pop(name, None)
+    out.joint = joint
     return out
 
 

@@ -230,7 +230,7 @@ class SummedSpread:
 
     def estimate(self, value, freedom):
         """Return the estimate whose error is the spread, with at most a freedom."""
-        out = Estimate(self.history.spread, _plain_ratio)
+        out = Estimate(self.history.spread.of(None), _plain_ratio)
         out.value = value
         return out if freedom is None else out.with_freedom(freedom)
 

@@ -5,6 +5,7 @@
 What grows with the log are numbers of the accepted rounds alone.
 """
 
+from copy import copy
 from dataclasses import replace
 from math import inf, isfinite
 
@@ -14,7 +15,7 @@ from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
 from skope_ope.evaluators.core._engine import FAR
 from skope_ope.evaluators.core._summary import N_BUCKETS
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.sequential._history_overlap import (
     RatioSums,
     Violations,
@@ -200,13 +201,11 @@ def _more_ones(ones, reward):
 
 
 def _sums_of(design, terms, rows):
-    """Return the sums of the terms of some rows of a part."""
+    """Return the `JointSums` of the terms of some rows of a part."""
     if rows.stop - rows.start < design.n_rounds:
         design = design.take(np.arange(rows.start, rows.stop))
         terms = terms[:, rows]
-    sums = Sums(design)
-    sums.add(design.block(0, design.n_rounds), tuple(terms))
-    return sums
+    return sums_of_rounds(design, terms).joint.finished()
 
 
 def _plus(sums, more):
@@ -229,12 +228,12 @@ def far_offset(log):
 
 def emptied(sums):
     """Return the sums of the same rounds, where all terms are zero."""
-    first, second, totals = sums.about(sums.origin, sums.offset)
-    first[:, :-1] = 0.0
-    mass = second[:, -1, -1].copy()
-    second[:] = 0.0
-    second[:, -1, -1] = mass
-    if totals is not None:
-        totals[:-1] = 0.0
-    origin = [0.0] * sums.n_terms
-    return Sums._of(sums.frame, sums.offset, sums.moves, origin, first, second, totals)
+    out = copy(sums)
+    out.origin = np.zeros(len(sums.origin))
+    out.first, out.second = np.zeros_like(sums.first), np.zeros_like(sums.second)
+    out.first[..., -1] = sums.first[..., -1]
+    out.second[..., -1, -1] = sums.second[..., -1, -1]
+    if sums.totals is not None:
+        out.totals = np.zeros_like(sums.totals)
+        out.totals[-1] = sums.totals[-1]
+    return out.finished()

@@ -11,7 +11,7 @@ import numpy as np
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._estimate import MANY_TERMS, Estimate, estimate_of_rounds
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._part_pass import ROUNDS
+from skope_ope.evaluators.core._part_weights import ROUNDS
 from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._reach import (
@@ -246,17 +246,17 @@ class SlateEvaluator(BaseEvaluator):
                     "control_variates='single', or rounds in memory: "
                     "lazy.sample(100_000, random_state=0)."
                 )
-            stack = whole.stack(ROUNDS)
+            sums = whole.sums_by(ROUNDS)
             if found.used is not None and not found.used.all():
                 # those that are left out are not the same for other policies
-                stack = whole.stack(f"{name}: {policy}", positive.design)
-            whole.combines[name, policy] = combine
+                sums = whole.sums_by(f"{name}: {policy}", positive.design)
+            whole.facts[name, policy] = {"combine": combine}
             whole.ends[name, policy] = ends_of_slates(found, terms, logs, positive)
-            whole.add_terms((name, policy), stack, terms)
+            whole.add_terms((name, policy), sums, terms)
             owner = "weights", name, policy
             whole.tallies[owner] = tally_of(found, positive, part)
             if found.weight is not None:
-                whole.add_terms(owner, stack, weights_of(found, whole.n_total))
+                whole.add_terms(owner, sums, weights_of(found, whole.n_total))
 
     def _estimate_of_sums(self, summary):
         return Estimate(summary.sums, summary.facts["combine"])

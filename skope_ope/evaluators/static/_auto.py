@@ -31,13 +31,13 @@ from scipy.special import expit
 from skope_ope.evaluators.core._engine import (
     BLOCK_ENTRIES,
     Extract,
-    far_from_zero,
     known_shift,
+    offset_of,
     terms_of,
 )
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._rounds import StoredRounds
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import sums_of_rounds
 
 AUTO = "auto"
 N_POINTS = 30
@@ -71,12 +71,10 @@ class AutoParameter:
         return float(grid[int(np.nanargmin(loss))])
 
     def _estimates(self, evaluator, grid, rounds, design):
-        values, block = [], design.block(0, design.n_rounds)
+        values = []
         for number in grid:
-            sums = Sums(design)
-            sums.add(block, self.fixed(evaluator, number)._terms(rounds))
-            block.summed.clear()  # the terms of a number are of no use to the next
-            found = Estimate(sums, evaluator._combine)
+            terms = self.fixed(evaluator, number)._terms(rounds)
+            found = Estimate(sums_of_rounds(design, terms), evaluator._combine)
             values.append((found.value, found.standard_error))
         return np.array(values).T
 
@@ -90,7 +88,7 @@ class AutoParameter:
 
 def _rounds(target, positive, source, moves):
     logs = positive.all_logs
-    offset = far_from_zero(logs.reward) if moves else 0.0
+    offset = offset_of(logs.reward) if moves else 0.0
     w, pi, *model = terms_of(PARTS, logs, target, source, positive)
     q, v = (part - offset for part in model) if model else (None, None)
     r = logs.reward - offset

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from functools import partial
-from math import isfinite, isnan
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,49 +12,35 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._types import Array
 from skope_ope.evaluators.core._action_shares import support_of_actions
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._drowned import (
-    drowned_finding,
-    huge_weight_finding,
-    is_drowned,
-    is_huge,
-)
-from skope_ope.evaluators.core._engine import Job, known_shift, terms_of
+from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._jobs import (
+    BoundOfJob,
     JobTerms,
     evaluate_jobs,
-    largest_deviation,
-    rerun,
+    weighted_rounds,
 )
 from skope_ope.evaluators.core._kept_rounds import (
     PLAIN_WEIGHT,
     largest_weight,
     weights_of_job,
 )
-from skope_ope.evaluators.core._overlap import Support
-from skope_ope.evaluators.core._part_pass import ROUNDS
+from skope_ope.evaluators.core._part_weights import ROUNDS
 from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._support_findings import support_findings
+from skope_ope.evaluators.core._summary import summary_of
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.core._warnings import (
-    learning_warnings,
-    propensity_warnings,
-    unformed_warning,
-    warnings_of,
-)
-from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.static._action_scores import action_scores
 from skope_ope.evaluators.static._auto import AUTO
 from skope_ope.evaluators.static._clipping_curve import clipping_curve
-from skope_ope.evaluators.static._facts import PARTS, StaticFacts
+from skope_ope.evaluators.static._facts import StaticFacts
 from skope_ope.evaluators.static._known_of_sums import known_of_sums
-from skope_ope.evaluators.static._weights_of import weights_of, weights_of_target
+from skope_ope.evaluators.static._weights_of import weights_of
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 
@@ -73,12 +58,10 @@ class StaticEvaluator(BaseEvaluator):
     _uses_weights = True
     _moves = None
     _smooth = ()  # numbers of the terms that no reward enters, as values of a model
-    _summed = None  # how many terms the estimate needs; the others serve warnings
     _auto = None  # the AutoParameter, where one may be "auto"
     _was_auto = False  # whether its number was chosen for the policy
     # Why there are no scores of actions; None: the value is a mean of them.
     _no_scores = "its value is not known to be linear in the policy's probabilities"
-    _observers = {"support": Support}  # what has to watch the rounds, by name
 
     def _terms(self, rounds):
         """Per-round terms of a block of rounds."""
@@ -90,7 +73,7 @@ class StaticEvaluator(BaseEvaluator):
 
     def _evaluate(self, policy, logs, sample_weight):
         positive = PositiveRounds(logs, combined_weights(logs, sample_weight))
-        job = self._prepare(Target(policy, logs), positive)
+        job = self._prepared(Target(policy, logs), positive)
         [result] = evaluate_jobs([job], positive)
         return result
 
@@ -166,12 +149,11 @@ class StaticEvaluator(BaseEvaluator):
         """Whether a pass that is shared with other evaluators can value the policy."""
         return True
 
-    def _prepare(self, target, positive, shared=None):
-        """Return the job of a policy in a pass over the rounds."""
+    def _prepared(self, target, positive, shared=None):
+        """Return what a pass over the rounds takes: evaluator, policy and model."""
         self._check_target(target)
         source = self._source_for(target, positive, shared)
-        chosen = self._chosen(target, positive, source)
-        return chosen._job(target, source)
+        return self._chosen(target, positive, source), target, source
 
     def _weights_on(self, policy, logs=None):
         """Return the importance weights of the rounds, and what they become."""
@@ -203,16 +185,6 @@ class StaticEvaluator(BaseEvaluator):
             return self
         return auto.fixed(self, auto.choose(self, target, positive, source))
 
-    def _job(self, target, source):
-        """Return what the engine does for one policy."""
-        return Job(self, target, source)
-
-    _strata_key = None  # what tells its strata from those of other evaluators
-
-    def _job_like(self, job, formula):
-        """Return the job of another formula on the same policy and strata."""
-        return Job(formula, job.target, None)
-
     def _check_target(self, target):
         refuse_learning(type(self).__name__, target)
         if self._uses_model:
@@ -223,56 +195,36 @@ class StaticEvaluator(BaseEvaluator):
             return None
         return self.reward_model_ if shared is None else shared.source_for(self)
 
-    def _policy_value(self, job, positive, observed):
-        """Return the result, from the sums of a job and what was observed."""
-        logs = positive.all_logs
-        estimate = self._estimate(job)
-        overlap = self._overlap_of(job, observed)
-        beyond = []  # what floating point does not hold
-        if self._uses_weights and self._is_huge(overlap):
-            formed = isfinite(estimate.value)
-            w = weights_of_target(job.target, positive)
-            beyond.append(huge_weight_finding(logs, w, formed).warning())
-            estimate = estimate.without_error() if formed else estimate.without_value()
-        elif estimate.lost:
-            estimate, beyond = self._summed_about_its_value(job, estimate, positive)
-        if self._uses_weights:
-            uses_model = self._uses_model
-            found = overlap_findings(overlap, positive.logs, job.target, uses_model)
-            warned = warnings_of(found)
-            warned += self._propensity_warnings(job, positive.logs)
-            warned += learning_warnings(logs)
-        else:  # a model extrapolates to what was never logged
-            warned = warnings_of(support_findings(overlap, positive.logs))
-            overlap = None
-        unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
-        if unsupported and not self._uses_model:
-            estimate = estimate.without_value()  # the logs say nothing of this policy
-        if isnan(estimate.value) and not beyond:
-            warned.append(unformed_warning(self))
-        warned.extend(beyond)
-        warned.extend(self._own_warnings(job, estimate, positive))
+    def _policy_value(self, job, whole):
+        """Return the value of a job, from the pass over rounds in memory."""
+        positive, summary = whole.part, self._summary_in(whole, job)
+        estimate, known = known_of_sums(self, summary, positive.logs, positive)
         terms = JobTerms(job, estimate.offset)
-        rows = Rows(job.design, terms, logs=logs)
-        return PolicyValue(
+        out = PolicyValue(
             estimate,
-            rows,
+            Rows(job.design, terms, logs=positive.all_logs),
             estimator=type(self).__name__,
-            effective_sample_size=(
-                float("nan") if overlap is None else overlap.effective_sample_size
-            ),
-            diagnostics=self._facts(job, positive, overlap).entries,
-            warnings=warned,
             bound=self._deviation_bound,
-            reach=self._reach(job, positive, overlap),
-            plain_weights=job.evaluator._plain_weights(job, positive),
+            plain_weights=self._plain_weights(job, positive),
             leaves_bias_out=self._leaves_bias_out,
+            **known,
         )
+        out._joint, out._owner = whole.sums, job.key
+        return out
 
-    def _reach(self, job, positive, overlap):
-        """Return what finds how far the value of a round may lie from the estimate."""
-        lost = 0.0 if overlap is None else overlap.missing_mass
-        return largest_deviation(job, positive, lost, known_shift(positive.all_logs))
+    def _summary_in(self, whole, job):
+        """Return the `Summary` of a job, from the pass over rounds in memory."""
+        out = summary_of(whole, self, job.key)
+        out.job, out.limits = job, BoundOfJob(job)
+        known, policy = whole.overlaps, job.key[1]
+        if self._weight_kind == "plain":  # one for all evaluators
+            if policy not in known:
+                known[policy] = out.overlap
+            out.overlap = known[policy]
+        if job.weighted is not None:
+            sums = whole.sums.of(job.weighted.key)
+            out.weighted = weighted_rounds(job.weighted, sums)
+        return out
 
     # Whether the value is sum(w r) / sum(w) of plain weights, and not sum(w r) / n;
     # None: it is neither
@@ -300,77 +252,42 @@ class StaticEvaluator(BaseEvaluator):
         for policy in whole.policies:
             target = whole.target(policy)
             self._check_target(target)
-            whole.add_weights(self._weight_kind, policy, target)
-            whole.add((name, policy), self, self._stack_of(whole), target, source)
+            self._add_to(whole, (name, policy), target, source)
 
-    _weight_kind = "plain"  # against what the weights of parts are, see `PartWeights`
+    def _add_to(self, whole, key, target, source):
+        """Add what a pass does for one policy, and return its job."""
+        whole.add_weights(self._weight_kind, key[1], target)
+        return whole.add(key, self, self._sums_in(whole), target, source)
 
-    def _stack_of(self, whole):
-        """Return the `Stack` that the terms of a part go to."""
-        return whole.stack(ROUNDS)
+    _weight_kind = "plain"  # against what the weights are, see `PartWeights`
+
+    @property
+    def _kind_of_sums(self):
+        """What tells the sums of weighted rewards from those of other evaluators."""
+        return self._weight_kind
+
+    def _sums_in(self, whole):
+        """Return the `JointSums` that the terms go to."""
+        return whole.sums_by(ROUNDS)
 
     def _estimate_of_sums(self, summary):
-        frame = summary.sums.frame
-        found = Estimate(summary.sums, self._combine, self._pooling_of_parts(frame))
-        seen = summary.counts if self._uses_model else summary.tally
-        low, high = seen.reward_range
-        if found.lost and self._moves is not None and low < high:
-            # the variance was lost in the rounding of sums of squares, and the rounds
-            # that would tell it are gone; only if all rewards are equal it is zero
-            found = found.without_error()
-        weighted = self._uses_weights and not self._uses_model
-        if weighted and summary.overlap.missing_mass > 1 - 1e-9:
-            found = found.without_value()  # the logs say nothing of this policy
-        return found
+        return Estimate(summary.sums, self._combine, self._pooling(summary))
+
+    def _pooling(self, summary):
+        """Return what strata count."""
+        return pooled
 
     def _known_of_sums(self, summary, log, n_rounds):
         return known_of_sums(self, summary, log)
 
-    def _own_warnings_of_sums(self, summary, estimate):
-        """Return what `_own_warnings` tells, from a `Summary` of all parts."""
+    def _own_warnings(self, summary, estimate):
+        """Return the warnings of this family alone."""
         return []
 
     @property
     def _tallied_weight(self):
         """Function of an `TargetBlock` that gives the importance weights."""
         return PLAIN_WEIGHT
-
-    def _pooling_of_parts(self, frame):
-        """Return the pooling of the strata of a `Frame`."""
-        return pooled
-
-    def _estimate(self, job):
-        """Return the estimate from the sums of a job."""
-        return Estimate(job.sums, self._combine, self._pooling(job))
-
-    def _pooling(self, job):
-        """Return what strata count."""
-        return pooled
-
-    def _summed_about_its_value(self, job, estimate, positive):
-        """Return the estimate with the error that rounding took, where it did."""
-        # The variance was lost in the sums of squares: terms about the value itself
-        # have no digits to lose. Where they vanish, too, the terms are proportional,
-        # and there is no error; or one round has all the weight that floating point
-        # holds, and there is none that could be told.
-        if (
-            self._moves is None
-            or isnan(estimate.value)
-            or not estimate.frame.count.any()
-        ):
-            return estimate, []
-        logs = positive.all_logs
-        found = self._estimate(rerun(job, positive, estimate.value))
-        size = max(abs(found.value), abs(logs.reward).max())
-        if found.standard_error > 1e-15 * size:
-            return found, []
-        w, *q = terms_of(PARTS, logs, job.target, job.source, positive)
-        if positive.mask is not None:
-            w = np.where(positive.mask, w, 0.0)
-        residual = logs.reward - q[0] if q else logs.reward
-        if not self._uses_weights or not is_drowned(w, residual, size):
-            return estimate, []
-        return estimate.without_error(), [drowned_finding(logs, w).warning()]
 
     def _is_huge(self, overlap):
         """Whether a weight that the evaluator uses leaves the range of floats."""
@@ -379,18 +296,9 @@ class StaticEvaluator(BaseEvaluator):
             return False
         return is_huge(float(self._weights(np.array([largest]))[0]))
 
-    def _overlap_of(self, job, observed):
-        """Return sums of the weights that enter the estimate."""
-        return observed["support"].overlaps[id(job.target)]
-
-    def _facts(self, job, positive, overlap):
-        return StaticFacts(self, job, positive, overlap)
-
-    def _propensity_warnings(self, job, logs):
-        return propensity_warnings(logs)
-
-    def _own_warnings(self, job, estimate, positive):
-        return []
+    def _facts(self, summary, positive):
+        """Return the `StaticFacts` of a value whose rounds are in memory."""
+        return StaticFacts(self, summary, positive)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -23,17 +23,17 @@ def clipping_curve(evaluator, policy, logs, bounds=None):
     bounds = np.sort(np.asarray(bounds, dtype=float).ravel())
     evaluator.evaluate(policy, logs)  # its own answer, for its warnings and its checks
     positive = PositiveRounds(logs, combined_weights(logs, None))
-    own = evaluator._prepare(Target(policy, logs), positive)
+    own, *about = evaluator._prepared(Target(policy, logs), positive)
     jobs = []
     for bound in bounds.tolist():
         bounded = clone(evaluator).set_params(**{name: bound})
         bounded._validate_params()
-        jobs.append(bounded._job(own.target, own.source))
+        jobs.append((bounded, *about))
     return {
         "param_name": name,
         "param_range": bounds,
         "values": evaluate_jobs(jobs, positive),
-        "own": getattr(own.evaluator, name),
+        "own": getattr(own, name),
     }
 
 

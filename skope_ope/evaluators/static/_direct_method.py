@@ -9,11 +9,11 @@ from typing import Literal
 from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import GivenEstimate
-from skope_ope.evaluators.core._halves import WEIGHT
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.evaluators.static._direct_simulation import simulate
@@ -110,7 +110,7 @@ class DirectMethod(StaticEvaluator):
         values, learned = simulate(target.policy, logs, self.reward_model_.bind(logs))
         return SimulatedValue(values, learned, logs, self)
 
-    def _own_warnings(self, job=None, estimate=None, positive=None):
+    def _own_warnings(self, summary=None, estimate=None):
         return [
             ModelErrorWarning(
                 "the standard error of DirectMethod leaves out the error of the "
@@ -118,9 +118,6 @@ class DirectMethod(StaticEvaluator):
                 "DoublyRobust."
             )
         ]
-
-    def _own_warnings_of_sums(self, summary, estimate):
-        return self._own_warnings()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

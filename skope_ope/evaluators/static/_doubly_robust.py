@@ -11,10 +11,8 @@ from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import sum_of_two, third_less_second
-from skope_ope.evaluators.core._halves import WEIGHT
-from skope_ope.evaluators.core._jobs import rerun
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
@@ -33,7 +31,6 @@ class DoublyRobustBase(StaticEvaluator):
     _uses_model = True
     _combine = staticmethod(sum_of_two)
     _moves, _smooth = WEIGHT, (0,)
-    _summed = 2
     _no_scores = "its weights are not linear in the policy's probabilities"
 
     def _terms(self, rounds):
@@ -42,19 +39,10 @@ class DoublyRobustBase(StaticEvaluator):
             return rounds.v, rounds.correction
         return rounds.v, w * rounds.residual, rounds.correction
 
-    def _own_warnings(self, job, estimate, positive):
+    def _own_warnings(self, summary, estimate):
         if not self._may_have_removed(estimate):
             return []
-        sums = job.sums
-        if job.design.clustered:  # that of the second term was not wanted so far
-            sums = Sums(job.design, job.offset, self._moves)
-            rerun(job, positive, job.offset, sums)
-        return self._removed_warnings(sums, estimate)
-
-    def _own_warnings_of_sums(self, summary, estimate):
-        if not self._may_have_removed(estimate):
-            return []
-        return self._removed_warnings(summary.sums, estimate)
+        return self._removed_warnings(estimate.sums, estimate)
 
     def _may_have_removed(self, estimate):
         """Whether what is taken off the weights would move the value."""

@@ -7,17 +7,14 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._overlap import weight_entries
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.logs._propensity_audit import action_count_z
 from skope_ope.logs._validation import is_frame
 
 LARGE_WEIGHT = 20
-# Weights, and model values of the logged actions where there is a model.
-PARTS = Extract(lambda rounds: [x for x in (rounds.w, rounds.q) if x is not None])
 
 
 class StaticFacts:
@@ -28,9 +25,10 @@ class StaticFacts:
     # same wherever an action was taken, `model_*` and `correction*` a reward model,
     # `covariate_imbalance` numeric contexts.
 
-    def __init__(self, evaluator, job, positive, overlap):
-        self.evaluator, self.job = evaluator, job
-        self.positive, self.overlap = positive, overlap
+    def __init__(self, evaluator, summary, positive):
+        self.evaluator, self.summary, self.positive = evaluator, summary, positive
+        self.job = summary.job
+        self.overlap = summary.overlap if evaluator._uses_weights else None
 
     @property
     def logs(self):
@@ -85,14 +83,12 @@ class StaticFacts:
                 found["overlap_tv"] = self.overlap_tv
         return found
 
-    # -- one more pass over the rounds -------------------------------------------
+    # -- numbers of every round -----------------------------------------------------
     @cached_property
     def parts(self):
         """Weights and model values of the logged actions of the rounds that enter."""
-        logs = self.positive.all_logs  # an array belongs to the rows of all of them
-        job = self.job
-        terms = terms_of(PARTS, logs, job.target, job.source, self.positive)
-        return self.positive.of(terms)
+        w, _, *q = self.job.kept.parts(self.job)[:3]
+        return [self.positive.of(one) for one in (w, *q) if one is not None]
 
     @property
     def w(self):
@@ -130,9 +126,7 @@ class StaticFacts:
         design = self.positive.design
         if self.positive.mask is not None:
             design = design.take(np.flatnonzero(self.positive.mask))
-        sums = Sums(design.unweighted())
-        sums.add(sums.frame.block(0, sums.frame.n_rounds), (self.corrections,))
-        found = Estimate(sums, mean)
+        found = Estimate(sums_of_rounds(design.unweighted(), [self.corrections]), mean)
         error = found.standard_error
         return found.value / error if error > 0 else float("nan")
 

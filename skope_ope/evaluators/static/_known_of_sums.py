@@ -8,8 +8,16 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from skope_ope.evaluators.core._drowned import huge_finding, lost_finding
+from skope_ope.evaluators.core._drowned import (
+    drowned_finding,
+    huge_finding,
+    huge_weight_finding,
+    is_drowned,
+    lost_finding,
+)
 from skope_ope.evaluators.core._engine import known_shift
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._jobs import JobTerms
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
 from skope_ope.evaluators.core._overlap import weight_entries
 from skope_ope.evaluators.core._support_findings import support_findings
@@ -24,51 +32,104 @@ from skope_ope.logs._known_range import known_range
 from skope_ope.logs._propensity_audit import action_count_z
 
 
-def known_of_sums(evaluator, summary, log):
-    """Return the estimate, and what a value is told beside it, by name."""
-    estimate, overlap = summary.estimate(), summary.overlap
+def known_of_sums(evaluator, summary, log, positive=None):
+    """Return the estimate, and what a value is told beside it, by name.
+
+    Parameters
+    ----------
+    evaluator : StaticEvaluator
+        What the value is by.
+    summary : Summary
+        Its sums.
+    log : BanditLogs, LogSums or None
+        What is known of the rounds that enter.
+    positive : PositiveRounds, default=None
+        The rounds, where they are in memory.
+    """
+    estimate, overlap, job = summary.estimate(), summary.overlap, summary.job
+    weighted, uses_model = evaluator._uses_weights, evaluator._uses_model
     warned, beyond = [], []
-    logged_only = not summary.tally.table
-    if evaluator._uses_weights and evaluator._is_huge(overlap):
+    if weighted and evaluator._is_huge(overlap):
         formed = isfinite(estimate.value)
-        beyond = [huge_finding(overlap.max_w, log, formed).warning()]
+        if job is None:
+            found = huge_finding(overlap.max_w, log, formed)
+        else:
+            w = job.kept.parts(job)[0]
+            found = huge_weight_finding(positive.all_logs, w, formed)
+        beyond = [found.warning()]
         estimate = estimate.without_error() if formed else estimate.without_value()
-    elif _has_lost_its_error(estimate):
-        beyond = [lost_finding().warning()]
-    if evaluator._uses_weights:
-        target = SimpleNamespace(logged_only=logged_only, array=None)
-        uses_model = evaluator._uses_model
-        warned = warnings_of(overlap_findings(overlap, log, target, uses_model))
+    elif estimate.lost and evaluator._moves is not None and isfinite(estimate.value):
+        # the variance was lost in the rounding of sums of squares
+        if job is None:
+            estimate, beyond = _without_lost_error(evaluator, summary, estimate)
+        else:
+            estimate, beyond = _about_its_value(evaluator, summary, estimate, positive)
+    if weighted:
+        target = SimpleNamespace(logged_only=not summary.tally.table, array=None)
+        about = target if job is None else job.target, uses_model
+        warned = warnings_of(overlap_findings(overlap, log, *about))
         if log is not None:
-            warned += propensity_warnings(log) + learning_warnings(log)
+            whole = log if positive is None else positive.all_logs
+            warned += propensity_warnings(log) + learning_warnings(whole)
+        if not uses_model and overlap.missing_mass > 1 - 1e-9:
+            estimate = estimate.without_value()  # the logs say nothing of this policy
     else:  # a model extrapolates to what was never logged
         warned = warnings_of(support_findings(overlap, log))
-        overlap = None
     if isnan(estimate.value) and not beyond:
         warned.append(unformed_warning(evaluator))
     warned += beyond
-    warned += evaluator._own_warnings_of_sums(summary, estimate)
+    warned += evaluator._own_warnings(summary, estimate)
+    if job is None:
+        facts = partial(_entries, evaluator, summary, log)
+    else:
+        facts = evaluator._facts(summary, positive).entries
     return estimate, {
-        "effective_sample_size": nan
-        if overlap is None
-        else overlap.effective_sample_size,
-        "diagnostics": partial(_entries, evaluator, summary, overlap, log),
+        "effective_sample_size": overlap.effective_sample_size if weighted else nan,
+        "diagnostics": facts,
         "warnings": warned,
-        "reach": _reach(evaluator, summary, overlap, log),
+        "reach": _reach(evaluator, summary, log),
     }
 
 
-def _has_lost_its_error(estimate):
-    """Whether nothing but the rounding of squares hides the error of a value."""
-    unknown = isfinite(estimate.value) and isnan(estimate.standard_error)
-    return estimate.lost and unknown and not estimate.rests_on_one
+def _without_lost_error(evaluator, summary, estimate):
+    """Return the estimate without an error that no round can tell any more."""
+    seen = summary.counts if evaluator._uses_model else summary.tally
+    low, high = seen.reward_range
+    if not low < high:  # if all rewards are equal it is zero
+        return estimate, []
+    if estimate.rests_on_one:
+        return estimate.without_error(), []
+    return estimate.without_error(), [lost_finding().warning()]
 
 
-def _entries(evaluator, summary, overlap, log):
+def _about_its_value(evaluator, summary, estimate, positive):
+    """Return the estimate with the error that rounding took, where it did."""
+    # Terms about the value itself have no digits to lose. Where they vanish, too, the
+    # terms are proportional, and there is no error; or one round has all the weight
+    # that floating point holds, and there is none that could be told.
+    if not estimate.frame.count.any():
+        return estimate, []
+    job, logs = summary.job, positive.all_logs
+    sums = JobTerms(job, 0.0).sums(estimate.value)
+    found = Estimate(sums, evaluator._combine, estimate.pooling)
+    size = max(abs(found.value), abs(logs.reward).max())
+    if found.standard_error > 1e-15 * size:
+        return found, []
+    w, _, q, _ = job.kept.parts(job)
+    if positive.mask is not None:
+        w = np.where(positive.mask, w, 0.0)
+    residual = logs.reward if q is None else logs.reward - q
+    if not evaluator._uses_weights or not is_drowned(w, residual, size):
+        return estimate, []
+    return estimate.without_error(), [drowned_finding(logs, w).warning()]
+
+
+def _entries(evaluator, summary, log):
     """Return the diagnostics that sums tell, by name."""
+    overlap = summary.overlap if evaluator._uses_weights else None
     found = {"n_rounds": summary.n}
     if evaluator._weight_kind != "plain":  # several loggers may have acted
-        found |= _of_loggers(evaluator, summary.sums)
+        found |= _of_loggers(evaluator, summary)
     if overlap is not None:
         found |= weight_entries(overlap) | {
             "unsupported_mass": overlap.missing_mass if summary.tally.table else nan,
@@ -89,11 +150,15 @@ def _entries(evaluator, summary, overlap, log):
     return found
 
 
-def _of_loggers(evaluator, sums):
+def _of_loggers(evaluator, summary):
     """Return how many rounds the loggers have, and what they count."""
-    frame, labels = sums.frame, sums.frame.strata
-    shares = evaluator._pooling_of_parts(frame)(sums.mass, frame.units).weight
-    shares = np.atleast_1d(shares * sums.mass)
+    frame, labels, mass = (
+        summary.sums.frame,
+        summary.sums.frame.strata,
+        summary.sums.mass,
+    )
+    shares = evaluator._pooling(summary)(mass, frame.units).weight
+    shares = np.atleast_1d(shares * mass)
     count = frame.count.astype(int).tolist()
     return {
         "logger_rounds": dict(zip(labels, count, strict=True)),
@@ -103,7 +168,7 @@ def _of_loggers(evaluator, sums):
     }
 
 
-def _reach(evaluator, summary, overlap, log):
+def _reach(evaluator, summary, log):
     """Return what finds how far the value of a round may lie from the estimate."""
     return LargestDeviation(
         evaluator,
@@ -111,7 +176,8 @@ def _reach(evaluator, summary, overlap, log):
         summary.ends,
         0.0 if log is None else known_shift(log),
         summary.counts.reward_range,
-        0.0 if overlap is None else overlap.missing_mass,
+        summary.overlap.missing_mass if evaluator._uses_weights else 0.0,
         summary.weighted,
         summary.limits,
+        None if summary.job is None else len(summary.job.kept.logs),
     )

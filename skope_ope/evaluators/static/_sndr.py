@@ -46,7 +46,6 @@ class SNDR(DoublyRobustBase):
 
     _combine = staticmethod(_functions.mean_plus_ratio)
     _no_scores = "it divides by the sum of the weights of the policy"
-    _summed = None
 
     def __init__(
         self,

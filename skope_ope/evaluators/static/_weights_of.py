@@ -20,12 +20,6 @@ def weights_of(evaluator, policy, logs):
         )
     evaluator._check_logs(logs)
     positive = PositiveRounds(logs, combined_weights(logs, None))
-    job = evaluator._prepare(Target(policy, logs), positive)
-    plain = weights_of_target(job.target, positive)
-    return plain, job.evaluator._weights(plain)
-
-
-def weights_of_target(target, positive):
-    """Return pi(a|x) / p of the logged actions, ndarray of shape (n_rounds,)."""
-    [plain] = terms_of(WEIGHTS, positive.all_logs, target, None, positive)
-    return plain
+    chosen, target, _ = evaluator._prepared(Target(policy, logs), positive)
+    [plain] = terms_of(WEIGHTS, logs, target, None, positive)
+    return plain, chosen._weights(plain)

@@ -19,14 +19,12 @@ from skope_ope.evaluators.core._mean_weight import (
     log_evidence,
     surprise,
 )
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.core._uniform_counts import chance_if_uniform
 
 
 def sums_of(w, **design):
-    found = Sums(Design(len(w), **design))
-    found.add(found.frame.block(0, len(w)), (np.asarray(w, dtype=float),))
-    return found
+    return sums_of_rounds(Design(len(w), **design), [np.asarray(w, dtype=float)])
 
 
 # weights of mean one: skewed to the right, to the left, and of three kinds

@@ -8,33 +8,31 @@ from itertools import product
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
-from skope_ope.evaluators.core._halves import WEIGHT
 from skope_ope.evaluators.core._origins import straight, total
-from skope_ope.evaluators.core._part_pass import REWARD
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._summary import REWARD
+from skope_ope.evaluators.core._sums import WEIGHT, JointSums
 from skope_ope.logs._factorise import factorise
 
 FAR = 0.999  # share of the squared mean in a mean square that costs three digits
 EQUAL = 1 - 1e-9  # the same of terms that may all be equal
 
 
-class FrameStack:
+class FrameSums:
     """Terms over one design: what is asked of them, and their sums."""
 
     def __init__(self, role, whole):
         self.role, self.whole = role, whole
-        self.places, self.moves, self._terms = {}, (), []
+        self.places, self.moves, self._terms = {}, {}, []
         self.slants = {}
         self.put(REWARD, (whole.moved.gain,), WEIGHT)
 
     def put(self, owner, terms, moves=None, along=()):
-        """Take the terms of an owner, see `Stack`."""
+        """Take the terms of an owner, see `JointSums`."""
         if owner in self.places:
             return
         begin = len(self._terms)
         self.places[owner] = tuple(range(begin, begin + len(terms)))
-        follows = moves if moves is None or moves < 0 else begin + moves
-        self.moves += (follows, *[None] * (len(terms) - 1))
+        self.moves[owner] = (moves, *[None] * (len(terms) - 1))
         self.slants |= {begin + top: (begin + end, 0.0) for top, end in along}
         self._terms += map(self.whole.query.define, terms)
 
@@ -87,17 +85,18 @@ class FrameStack:
         return out
 
     def taken(self, strata, count, cells=None):
-        """Return the `Sums` from the answers."""
+        """Return the `JointSums` from the answers."""
         heaviest = self.whole.heaviest(strata)
         frame, totals = strata.frame(count, heaviest), None
         if cells is not None:
             totals = np.stack([cells.answers.of(name) for name in self._by_cell])
             frame = cells.frame(strata, count, totals[-1], heaviest)
-        about = frame, self.whole.about.offset, self.moves, self.origin
-        whole, half = (_arrays(strata, *asked) for asked in self._asked)
-        out = Sums._of(*about, *whole, totals, self.slants)
-        out.upper = Sums._of(*about, *half, None, self.slants)
-        return out
+        about = self.whole.about.offset, self.places, self.moves
+        halves = [_arrays(strata, *asked) for asked in self._asked]
+        sums = (np.stack(both) for both in zip(*halves, strict=True))
+        return JointSums.of_arrays(
+            frame, *about, self.origin, self.slants, *sums, totals
+        )
 
 
 def _arrays(strata, first, second):
@@ -109,11 +108,12 @@ def _arrays(strata, first, second):
     return np.stack([strata.of(name) for name in first], axis=-1), products
 
 
-def best_origin(sums, offset):
+def best_origin(joint, offset):
     """Return what terms are best measured from, zeros where that serves, and slants."""
     # None stands for the value in the first row: in all rows it may be the same.
+    sums = joint.whole
     mass, square = total(sums.mass), total(sums.square)
-    first, moved = sums._plain(sums.offset), sums._plain(offset)
+    first, moved = sums.plain(sums.offset), sums.plain(offset)
     origin = []
     for j in range(sums.n_terms):
         whole = first[j] * first[j] * square
