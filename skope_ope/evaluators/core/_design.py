@@ -303,10 +303,9 @@ class Design(Frame):
     def block(self, low, high, upper=None):
         """Return the design of the rounds low..high-1, for sums."""
         # `upper`: which of them are in the upper half, an array of int.
-        out = DesignBlock(self, slice(low, high))
-        out.low, out.high = low, high
+        out = DesignBlock(self, slice(low, high), high - low)
         if upper is not None:
-            out.upper = DesignBlock(self, low + upper, upper)
+            out.upper = DesignBlock(self, low + upper, len(upper), upper)
         return out
 
 
@@ -315,8 +314,8 @@ class DesignBlock:
 
     upper = None  # the design of those in the upper half
 
-    def __init__(self, design, rows, places=None):
-        self.places = places  # of a half: where in the block
+    def __init__(self, design, rows, n_rounds, places=None):
+        self.n_rounds, self.places = n_rounds, places  # of a half: where in the block
         self.omega = None if design.omega is None else design.omega[rows]
         self.cell = None if design.cell is None else design.cell[rows]
         self._design, self._rows = design, rows

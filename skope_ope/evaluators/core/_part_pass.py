@@ -150,11 +150,13 @@ class PartPass:
                 observers = [self.loggers, *observers]
             if kept is not None:
                 observers, jobs = observers + kept.bounds_in_pass, jobs + kept.in_pass
+            if not self.keeps_rounds:
+                observers = [*observers, _Rewards(one.sums)]
             run(
                 one.logs,
                 jobs,
                 self.part,
-                [*observers, _Rewards(one.sums)],
+                observers,
                 self.offset,
                 tables=any(see.needs_tables for see in one.observers),
                 n_jobs=n_jobs,

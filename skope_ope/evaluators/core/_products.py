@@ -4,51 +4,79 @@
 
 import numpy as np
 
+from skope_ope._dot import dot
+
 PIECE = 5000  # rounds of a product of matrices: a longer one wakes the threads of BLAS
-FEW = 50  # strata whose rounds are taken one after the other
+FEW_TERMS = 8  # whose products one by one are faster than those of a matrix
+FEW_ROUNDS = 5000  # of which this is not so: every product is a call
+FEW_STRATA = 50  # whose rounds are taken one after the other
 
 
 def add_products(x, block, first, second):
-    """Add the sums of the rows of x, and of their products, to those of every stratum.
+    """Add sums of terms and of their products to those of every stratum.
 
     Parameters
     ----------
-    x : ndarray of shape (k, n)
-        Terms of the rounds of a block; the last row is their weights.
+    x : list of k arrays of shape (n,)
+        Terms of the rounds of a block, times the weights of the rounds.
     block : DesignBlock
         Weights and strata of these rounds.
-    first : ndarray of shape (n_strata, k)
-        What the sums are added to.
-    second : ndarray of shape (n_strata, m, m)
-        What the sums of products of the last m rows are added to.
+    first : ndarray of shape (n_strata, k + 1)
+        What the sums are added to; the last is the sum of the weights.
+    second : ndarray of shape (n_strata, k + 1, k + 1) or (n_strata, 1, 1)
+        What the products are added to; if terms have none, the squares of the weights.
     """
-    n_strata = len(first)
+    n_strata, omega = len(first), block.omega
     if n_strata == 1:
-        _add_all(x, first[0], second[0])
-    elif n_strata <= FEW:
+        _add_all(x, omega, block.n_rounds, first[0], second[0])
+    elif n_strata <= FEW_STRATA:
         for stratum, rows in enumerate(block.rows_of_strata):
-            if len(rows):
-                some = x.take(rows, axis=1)
-                _add_all(some, first[stratum], second[stratum])
+            some = [row.take(rows) for row in x]
+            weights = None if omega is None else omega.take(rows)
+            _add_all(some, weights, len(rows), first[stratum], second[stratum])
     else:
         total, m = block.by_stratum, second.shape[-1]
-        for j, values in enumerate(x):
-            first[:, j] += total(values)
-        for i, one in enumerate(x[-m:]):
-            for j, other in enumerate(x[-m:][: i + 1]):
+        rows = [*x, np.ones(block.n_rounds) if omega is None else omega]
+        for j, row in enumerate(rows):
+            first[:, j] += total(row)
+        for i, one in enumerate(rows[-m:]):
+            for j, other in enumerate(rows[-m:][: i + 1]):
                 second[:, i, j] += total(one * other)
                 second[:, j, i] = second[:, i, j]
 
 
-def _add_all(x, first, second):
-    """Add the sums over all columns of x."""
-    m = len(second)
-    whole = np.zeros(second.shape)
-    for start in range(0, x.shape[1], PIECE):
-        piece = x[-m:, start : start + PIECE]
-        whole += piece @ piece.T
-    second += whole
-    first += x.sum(axis=1)  # not those of products, which depend on what is beside them
+def _add_all(x, omega, n, first, second):
+    """Add the sums over n rounds."""
+    if not n:
+        return
+    sums = [float(np.add.reduce(row)) for row in x]
+    first[:-1] += sums
+    first[-1] += n if omega is None else np.add.reduce(omega)
+    if len(second) == 1:
+        second += n if omega is None else dot(omega, omega)
+    elif len(x) > FEW_TERMS or n < FEW_ROUNDS:
+        second += _products_of_matrix(x, omega, n)
+    else:
+        found = np.zeros(second.shape)
+        for i, one in enumerate(x):
+            found[i, : i + 1] = [dot(one, other) for other in x[: i + 1]]
+        found[-1, :-1] = sums if omega is None else [dot(omega, one) for one in x]
+        found[-1, -1] = n if omega is None else dot(omega, omega)
+        second += found + np.tril(found, -1).T
+
+
+def _products_of_matrix(x, omega, n):
+    """Return the sums of products of any two arrays, as a matrix does."""
+    out = np.zeros((len(x) + 1,) * 2)
+    piece = np.ones((len(x) + 1, min(n, PIECE)))
+    for start in range(0, n, PIECE):
+        some = piece[:, : min(PIECE, n - start)]
+        for row, values in zip(some, x, strict=False):
+            row[:] = values[start : start + PIECE]
+        if omega is not None:
+            some[-1] = omega[start : start + PIECE]
+        out += some @ some.T
+    return out
 
 
 def quadratic(slopes, product, total):

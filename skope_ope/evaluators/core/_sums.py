@@ -59,7 +59,7 @@ class JointSums(WithPairs):
         self.has_halves, self._has_products = halves, products
         self.places, self.moves, self.slants = {}, {}, {}
         self.origin = self.first = self.second = self.totals = None
-        self._waiting, self._along, self._numbers, self._x = {}, {}, (), None
+        self._waiting, self._along, self._numbers = {}, {}, ()
         self._read = {}
 
     # -- blocks of rounds --------------------------------------------------------------
@@ -108,11 +108,11 @@ class JointSums(WithPairs):
         add_products(x, block, self.first[WHOLE], self.second[WHOLE])
         if self.has_halves:
             half = block.upper
-            some = x.take(half.places, axis=1)
+            some = [row.take(half.places) for row in x]
             add_products(some, half, self.first[UPPER], self.second[UPPER])
         if self.totals is not None:
-            for total, column in zip(self.totals, x, strict=True):
-                np.add.at(total, block.cell, column)
+            for total, row in zip(self.totals, x, strict=False):
+                np.add.at(total, block.cell, row)
 
     def _begin(self, block):
         """Give the terms numbers, and find from where each of them is measured."""
@@ -141,6 +141,7 @@ class JointSums(WithPairs):
         self.second = np.zeros((2, n, n_products + 1, n_products + 1))
         if self.frame.clustered:
             self.totals = np.zeros((k + 1, len(cells)))
+            self.totals[-1] = self.frame.cell_mass
 
     def _number(self, numbers):
         """Keep the number of every term, and where each number comes first."""
@@ -170,7 +171,7 @@ class JointSums(WithPairs):
                 end, slant = self.slants.get(number, (None, 0.0))
                 if end in mine:
                     slants[top] = own[mine.index(end)], slant
-        self.places, self.slants, self._x = places, slants, None
+        self.places, self.slants = places, slants
         self._number([number for some in places.values() for number in some])
         self._read = {}
 
@@ -182,34 +183,21 @@ class JointSums(WithPairs):
         return out
 
     def _entries(self, terms, omega):
-        """Return x of the rounds of a block, a row for every number."""
-        k, n = len(terms), len(terms[0])
-        if self._x is None or self._x.shape[1] < n:
-            self._x = np.ones((k + 1, n))
-        x = self._x[:, :n]
-        for row, term, near in zip(
-            x, self._straight(terms), self.origin.tolist(), strict=False
-        ):
-            if near:
-                np.subtract(term, near, out=row)
-            else:
-                row[:] = term
-        if omega is not None:
-            x[:-1] *= omega
-            x[-1] = omega
-        return x
+        """Return x of the rounds of a block, an array for every number."""
+        pairs = zip(self._straight(terms), self.origin.tolist(), strict=True)
+        x = [term - near if near else term for term, near in pairs]
+        return x if omega is None else [omega * row for row in x]
 
     def finished(self):
         """Return the sums over a frame that holds no rows, and no empty cells."""
-        self._x, totals = None, self.totals
         frame, cells = self.frame.filled()
-        totals = None if totals is None else totals[:, cells]
+        totals = None if self.totals is None else self.totals[:, cells]
         return self._with(frame=frame, totals=totals)
 
     def _with(self, **changed):
         """Return the same with other attributes, and nothing read of them so far."""
         out = JointSums.__new__(JointSums)
-        passing = {"_waiting": {}, "_x": None, "_read": {}}
+        passing = {"_waiting": {}, "_read": {}}
         out.__dict__.update(self.__dict__ | passing | changed)
         return out
 
@@ -247,6 +235,8 @@ class JointSums(WithPairs):
         )
         out.has_halves = one.has_halves and two.has_halves
         out._make(len(origin), len(origin))
+        if out.totals is not None:
+            out.totals[-1] = 0.0
         for part, (strata, cells) in zip(parts, places, strict=True):
             change = part._change_to(origin, offset, slants)
             out.first[:, strata] += part.first @ change.T

@@ -113,10 +113,9 @@ class MultiLoggerDR(MultiLoggerEvaluator):
 
     def _terms(self, rounds):
         w = self._strategy.weight(rounds)
-        if self.self_normalized:  # an array of its own, as in `SNDR`
-            return rounds.v, w * rounds.residual, w
         correction = rounds.correction if w is rounds.w else w * rounds.residual
-        return rounds.v, correction
+        terms = rounds.v, correction, w
+        return terms if self.self_normalized else terms[:2]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -57,8 +57,7 @@ class SNDR(DoublyRobustBase):
         self.cv = cv
 
     def _terms(self, rounds):
-        # an array of its own: it is measured along the weights, and others are not
-        return rounds.v, rounds.w * rounds.residual, rounds.w
+        return rounds.v, rounds.correction, rounds.w
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
