@@ -3,7 +3,6 @@
 """Values of several jobs on rounds in memory, from one pass; and their rounds."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -12,9 +11,10 @@ from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._halves import in_upper_half
 from skope_ope.evaluators.core._kept_rounds import KeptRounds
+from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._sums import JointSums, sums_of_rounds
+from skope_ope.evaluators.core._sums import JointSums
 from skope_ope.evaluators.core._tally import RoundCounts
 
 
@@ -48,7 +48,7 @@ class BoundOfJob:
 
     def largest(self, spare):
         """Return the largest weight, 0 where it is not known."""
-        return self.job.kept.bound(self.job).known(spare)
+        return self.job.kept.bound(self.job).largest(spare)
 
     @property
     def source(self):
@@ -59,30 +59,7 @@ class BoundOfJob:
 def weighted_rounds(job, sums):
     """Return the `WeightedRounds` of a job that has some sums."""
     terms, logs = JobTerms(job, job.offset), job.kept.logs
-    return WeightedRounds(Rows(job.design, terms, logs=logs), job.offset, sums)
-
-
-class WeightedRounds:
-    """Weighted rewards and weights of rounds, and their sums."""
-
-    def __init__(self, rows, offset, sums=None):
-        self.rows, self.offset = rows, offset
-        if sums is not None:
-            self.sums = sums
-
-    @cached_property
-    def sums(self):
-        """Their sums."""
-        rows = self.rows
-        return sums_of_rounds(rows.design, rows.terms, self.offset, rows.upper, moves=1)
-
-    def value(self, like, estimate, find):
-        """Return the value of these rounds that has an estimate."""
-        return like._derived(estimate, self.rows, estimator="SNIPS", reach=find)
-
-    def take(self, places):
-        """Return those of some rounds."""
-        return WeightedRounds(self.rows.take(places), self.offset)
+    return WeightedRounds(Rows(job.design, terms, logs=logs), sums, job.key)
 
 
 @dataclass(frozen=True, eq=False)

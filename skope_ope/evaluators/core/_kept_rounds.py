@@ -23,7 +23,7 @@ from skope_ope.evaluators.core._engine import (
 )
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._rounds import StoredRounds
-from skope_ope.evaluators.core._weight_bound import WeightBound
+from skope_ope.evaluators.core._weight_bound import BoundInPass, largest_weight
 from skope_ope.logs._known_range import known_range
 
 PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
@@ -56,7 +56,8 @@ class KeptRounds:
         for target in {id(one.target): one.target for one in self.in_pass}.values():
             if target.policy is None or target.answers_alone(self.logs):
                 continue
-            bound = self._bounds[id(target), False] = WeightBound(self.logs, target)
+            tells_all = not target.logged_only
+            bound = self._bounds[id(target), False] = BoundInPass(self.logs, tells_all)
             if bound.needs_tables:
                 self.bounds_in_pass.append(_BoundOf(id(target), bound))
 
@@ -95,10 +96,11 @@ class KeptRounds:
         several = job.design.n_strata > 1
         key = id(job.target), several
         if key not in self._bounds:
-            bound = self._bounds[key] = WeightBound(self.logs, job.target, several)
+            tells_all = not (several or job.target.logged_only)
+            bound = self._bounds[key] = BoundInPass(self.logs, tells_all)
             if bound.needs_tables:
                 self._run(self._found(job), [bound])
-        return self._bounds[key]
+        return self._bounds[key].bound
 
     def _run(self, store, bounds=()):
         again = Job(store.evaluator, store.target, store.source, sums=store.sums)
@@ -156,9 +158,10 @@ def weights_of_job(job):
     return job.kept.parts(job)[0]
 
 
-def largest_weight(job, w):
+def largest_of_job(job, w):
     """Return the largest weight that a policy may have, and where it comes from."""
-    return job.kept.bound(job).largest(w)
+    lowest, logged = job.kept.logs.propensity.min, float(w.max(initial=0.0))
+    return largest_weight(logged, job.kept.bound(job), 0.0, lowest)
 
 
 def weight_of(job):

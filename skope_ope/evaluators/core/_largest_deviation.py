@@ -8,6 +8,7 @@ all rounds would, for rounds in memory, files, lazy frames and merged days alike
 """
 
 from copy import copy
+from functools import cached_property
 from math import inf, sqrt
 
 import numpy as np
@@ -18,7 +19,12 @@ from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._reach import SPARE, Reach, typical
 from skope_ope.evaluators.core._rounds import StoredRounds
-from skope_ope.evaluators.core._weight_bound import LOGGED, SMALLEST, stated_weight
+from skope_ope.evaluators.core._sums import sums_of_rounds
+from skope_ope.evaluators.core._weight_bound import (
+    LOGGED,
+    largest_weight,
+    stated_weight,
+)
 
 MANY = 33  # weights that are tried where the largest may not be the worst
 STEPS = np.linspace(0.0, 1.0, MANY)
@@ -41,6 +47,30 @@ class WeightedRewards:
 
     def _weights(self, w):
         return w
+
+
+class WeightedRounds:
+    """Sums of weighted rewards and weights of some rounds; and these, where known."""
+
+    def __init__(self, rows, sums=None, job=None, offset=0.0):
+        self.rows, self.job, self.offset = rows, job, offset
+        if sums is not None:
+            self.sums, self.offset = sums, sums.offset
+
+    @cached_property
+    def sums(self):
+        """Their sums."""
+        rows = self.rows
+        return sums_of_rounds(rows.design, rows.terms, self.offset, rows.upper, moves=1)
+
+    def take(self, places):
+        """Return those of some rounds; None where they are gone."""
+        if self.rows is None:
+            return None
+        return WeightedRounds(self.rows.take(places), offset=self.offset)
+
+    def __getstate__(self):
+        return {**self.__dict__, "rows": None, "sums": self.sums}
 
 
 class LargestDeviation:
@@ -105,7 +135,7 @@ class LargestDeviation:
         alone = copy(self)
         alone.evaluator, alone.bound = WeightedRewards(self.evaluator), None
         estimate = Estimate(self.weighted.sums, ratio, value._estimate.pooling)
-        return self.weighted.value(value, estimate, alone)
+        return value._of_weights(estimate, alone, self.weighted)
 
     def within(self, whole):
         """Return the same within the bounds of all rounds, of which these are some."""
@@ -135,13 +165,10 @@ class LargestDeviation:
         largest = self.extremes.largest_weights(strata)
         if max_weight is not None:
             return np.full(len(largest), stated_weight(max_weight, largest)), "stated"
-        if self.bound is not None and len(strata) == 1:
-            found = self.bound.largest(spare)
-            if found > 0:
-                return np.maximum(largest, found), self.bound.source
-        if not largest.max() > 0:
-            return np.full(len(largest), 1 / self.extremes.propensity), SMALLEST
-        return largest, LOGGED
+        bound = self.bound if len(strata) == 1 else None
+        about = bound, spare, lambda: self.extremes.propensity
+        most, source = largest_weight(float(largest.max()), *about)
+        return largest if source == LOGGED else np.full(len(largest), most), source
 
     def _corners(self, value, largest, limits):
         """Return (lowest, highest) deviation of a round, with either end of a range."""

@@ -18,7 +18,7 @@ from skope_ope.evaluators.core._part_weights import KINDS, ROUNDS
 from skope_ope.evaluators.core._summary import REWARD, SumsByDesign
 from skope_ope.evaluators.core._sums import WEIGHT, JointSums
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.core._weight_limits import by_action_alone
+from skope_ope.evaluators.core._weight_bound import propensity_of_actions
 
 LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
 
@@ -55,21 +55,13 @@ class PartPass:
         reward = self.logs.reward
         return bool(((reward == 0) | (reward == 1)).all())
 
-    @cached_property
-    def by_action(self):
-        """Propensities of the actions, where they belong to these alone."""
-        return by_action_alone(self.logs)
-
     @property
-    def tells_limits(self):
+    def tells_bounds(self):
         """Whether the part tells how large weights may be that it does not hold."""
         logs = self.logs
-        bounded = logs.reward_range is not None or self.yes_no
-        return (
-            not self.keeps_rounds
-            and bounded
-            and (logs.logging_proba is not None or self.by_action is not None)
-        )
+        if self.keeps_rounds or (logs.reward_range is None and not self.yes_no):
+            return False
+        return logs.logging_proba is not None or propensity_of_actions(logs) is not None
 
     def sums_by(self, name, design=None):
         """Return the `JointSums` of a design, by its name."""

@@ -12,7 +12,7 @@ from skope_ope._dot import dot
 from skope_ope.evaluators.core._loggers import SURE, label_list
 from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._tally import Tally, both_ranges
-from skope_ope.evaluators.core._weight_limits import LimitsInPass, WeightLimits
+from skope_ope.evaluators.core._weight_bound import BoundInPass, WeightBound
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 UNKNOWN_LENGTH = 1_000_000  # rounds of a log, where their number is not known
@@ -30,13 +30,10 @@ class PartWeights:
         self.n_total = UNKNOWN_LENGTH if n_total is None else n_total
         self.actions = self.part.all_logs.actions.tolist()
         self.labels, self.sums = self._strata()
-        self.lacking, self.limits = self._lacking(), {}
-        self.tells_limits = self._tells_limits()
-
-    def _tells_limits(self):
-        """Whether weights that the part does not hold can be bounded."""
+        self.lacking, self.bounds = self._lacking(), {}
         several = self.kind != "plain" and len(label_list(self.part.all_logs)) > 1
-        return not several and self.whole.tells_limits
+        # whether weights that the part does not hold can be bounded
+        self.tells_bounds = not several and self.whole.tells_bounds
 
     def _strata(self):
         """Return the labels of the loggers that are told apart, and their sums."""
@@ -46,7 +43,7 @@ class PartWeights:
     def needs_tables(self):
         """Whether all policies are asked for all actions."""
         lacks = len(self.lacking) > 0 and not self.whole.keeps_rounds
-        return lacks or self.tells_limits
+        return lacks or self.tells_bounds
 
     def _lacking(self):
         """Return the codes of actions that a logger never took in this part."""
@@ -63,11 +60,11 @@ class PartWeights:
         tallies, read = self.whole.tallies, target.read.get(id(self))
         if owner not in tallies:
             tallies[owner] = Tally(self.labels, self.actions, self._knows_all(target))
-            if self.tells_limits:
-                about = self.part.all_logs, self.whole.by_action
-                self.limits[owner] = LimitsInPass(*about)
-        if owner in self.limits:
-            self.limits[owner].see(target)
+            if self.tells_bounds:
+                logs = self.part.all_logs
+                self.bounds[owner] = BoundInPass(logs, is_whole=False)
+        if owner in self.bounds:
+            self.bounds[owner].see(key, target)
         tally, w = tallies[owner], self.weights(target)
         if w is not None:
             small = bounded(w, self.n_total, target.block.extremes(w)[1])
@@ -89,9 +86,10 @@ class PartWeights:
         n = len(self.part.all_logs)
         for policy in self.names.values():
             owner = "weights", self.kind, policy
-            seen = self.limits.get(owner)
-            known = WeightLimits(None, n) if seen is None else seen.limits()
-            self.whole.ends[owner] = known
+            seen = self.bounds.get(owner)
+            self.whole.ends[owner] = (
+                WeightBound(None, n) if seen is None else seen.bound
+            )
 
     def weights(self, target):
         """Return the importance weights."""

@@ -301,6 +301,10 @@ class PolicyValue(
         """Return a value of some of the rounds, or of a difference."""
         return PolicyValue(estimate, rows, **given)
 
+    def _of_weights(self, estimate, find, weighted):
+        """Return the value of the same rounds by `WeightedRounds` alone."""
+        return self._derived(estimate, weighted.rows, estimator="SNIPS", reach=find)
+
     def _resting_on(self, *values):
         """Return the same value, which rests on what some others rest on, too."""
         first, *others = (value._grounds for value in values)

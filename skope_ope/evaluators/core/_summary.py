@@ -78,7 +78,7 @@ def summary_of(found, evaluator, job):
         found.ends.get(job),
         found.facts.get(None, {}) | found.facts.get(job, {}),
     )
-    out.limits = found.ends.get(weights)
+    out.bound = found.ends.get(weights)
     return out
 
 
@@ -86,7 +86,7 @@ class Summary:
     """Sums of one evaluator on one policy over parts of a log."""
 
     weighted = None  # what has sums of weighted rewards, where they were summed
-    limits = None  # what is known of weights that were not logged
+    bound = None  # what is known of weights that were not logged
     job = None  # in memory what was done, which divergences follow from
     weighing = None  # of several loggers, see `Weighing`
     of_loggers = None  # the same with the weights of each of them

@@ -14,7 +14,6 @@ from skope_ope.evaluators.core._grounds import (
     propensities_of,
     width_where_weights_tell,
 )
-from skope_ope.evaluators.core._jobs import WeightedRounds
 from skope_ope.evaluators.core._paired_differences import MERGED_AND_NOT
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._reach import DifferenceReach
@@ -51,28 +50,6 @@ class SummedRows:
             "this value comes from merged sums, which do not keep the rounds. "
             f"{_IN_MEMORY}; or ask for by=... or groups when you summarize."
         )
-
-
-class SummedWeights:
-    """Sums of weighted rewards and weights over the rounds of a value."""
-
-    def __init__(self, sums, owner, rows=None):
-        self.sums, self.owner, self._rows = sums, owner, rows
-
-    def value(self, like, estimate, find):
-        """Return the value of the same rounds that has an estimate."""
-        about = {"joint": like._joint, "owner": self.owner}
-        n = like.n_rounds
-        return SummedValue(estimate, n, estimator="SNIPS", reach=find, **about)
-
-    def take(self, places):
-        """Return those of some rounds; None where rounds are gone."""
-        if self._rows is None:
-            return None
-        return WeightedRounds(self._rows.take(places), self.sums.offset)
-
-    def __getstate__(self):
-        return {**self.__dict__, "_rows": None}
 
 
 class SummedValue(PolicyValue):
@@ -149,6 +126,11 @@ class SummedValue(PolicyValue):
         if self._rows.gone:
             return None
         return PolicyValue._deviations_of_rounds.func(self)
+
+    def _of_weights(self, estimate, find, weighted):
+        about = {"joint": self._joint, "owner": weighted.job}
+        n = self.n_rounds
+        return SummedValue(estimate, n, estimator="SNIPS", reach=find, **about)
 
     @property
     def _skewness(self):

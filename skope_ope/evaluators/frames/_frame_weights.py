@@ -13,8 +13,12 @@ from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._loggers import SURE
 from skope_ope.evaluators.core._part_weights import LOGGERS, ROUNDS
 from skope_ope.evaluators.core._tally import Tally
-from skope_ope.evaluators.core._weight_bound import FROM_ACTIONS, FROM_LOGGER, bins_of
-from skope_ope.evaluators.core._weight_limits import WeightLimits
+from skope_ope.evaluators.core._weight_bound import (
+    FROM_ACTIONS,
+    FROM_LOGGER,
+    WeightBound,
+    bins_of,
+)
 from skope_ope.evaluators.frames._columns import total, where
 
 
@@ -128,7 +132,7 @@ class FrameWeights:
 
     # -- answers -----------------------------------------------------------------
     def taken(self, strata):
-        """Return the `Tally`, the `Extremes` and the `WeightLimits`."""
+        """Return the `Tally`, the `Extremes` and the `WeightBound`."""
         counts, asked = self.whole.counts, self._asked
         labels = counts.loggers if self.role else [None]
         by, whole = strata[self.role], strata[None]
@@ -143,7 +147,7 @@ class FrameWeights:
             pairs = zip(by.labels or [None], largest, strict=True)
             extremes.weights = {label: w for label, w in pairs if w > -inf}
             extremes.propensity = float(whole.least(asked["propensity"])[0])
-            known = self._limits(whole)
+            known = self._bound(whole)
         for name in ("told", "certain"):
             if name in asked:
                 getattr(tally, name)[rows] = by.of(asked[name])
@@ -158,12 +162,12 @@ class FrameWeights:
             tally.gaps |= any(whole.largest(name)[0] >= 1 for name in asked["sure"])
         return tally, extremes, known
 
-    def _limits(self, whole):
-        """Return the `WeightLimits`."""
+    def _bound(self, whole):
+        """Return the `WeightBound`."""
         # Of a logging distribution no more than the largest weight is known: all that
         # the policy does may have it.
         n, asked, counts = int(whole.of("n")[0]), self._asked, self.whole.counts
-        out = WeightLimits(self.limited, n)
+        out = WeightBound(self.limited, n)
         if "limit" in asked:
             found = [float(whole.largest(name)[0]) for name in asked["limit"]]
             out.found, out.n_binned = max(found), n

@@ -12,7 +12,10 @@ import numpy as np
 from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Job, TermStore, run
-from skope_ope.evaluators.core._largest_deviation import WeightedRewards
+from skope_ope.evaluators.core._largest_deviation import (
+    WeightedRewards,
+    WeightedRounds,
+)
 from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._part_weights import ROUNDS
 from skope_ope.evaluators.core._positive_rounds import Part
@@ -28,7 +31,6 @@ from skope_ope.evaluators.core._summary import (
     stated_shares,
     summary_of,
 )
-from skope_ope.evaluators.core._summed_value import SummedWeights
 from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.evaluators.parts._cells import Cells
 from skope_ope.evaluators.parts._part_tables import (
@@ -86,7 +88,7 @@ class PartSums(WithPairs):
         weighted = "weighted", getattr(evaluator, "_kind_of_sums", name), policy
         sums = self.sums.of(weighted)
         if sums is not None:
-            out.weighted = SummedWeights(sums, weighted)
+            out.weighted = WeightedRounds(None, sums, weighted)
         return out
 
     def __add__(self, other):

@@ -13,11 +13,11 @@ import numpy as np
 
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._halves import in_upper_half
+from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._rows import Rows, labels_of
 from skope_ope.evaluators.core._sample_weights import combined_weights, plain_weights
-from skope_ope.evaluators.core._summed_value import SummedWeights
-from skope_ope.evaluators.core._weight_bound import LOGGED
+from skope_ope.evaluators.core._weight_bound import largest_weight
 from skope_ope.evaluators.parts._part_sums import terms_of_part
 from skope_ope.logs.lazy._lazy_rows import first_rows
 
@@ -152,9 +152,8 @@ class WeightsOfFiles:
 
     def limit(self, w):
         """Return the largest weight that the policy may have, and where it is from."""
-        found = 0.0 if self._bound is None else self._bound.largest(0.0)
-        logged = float(w.max())
-        return (max(found, logged), self._bound.source) if found else (logged, LOGGED)
+        lowest, logged = self.logs.propensity.min, float(w.max(initial=0.0))
+        return largest_weight(logged, self._bound, 0.0, lowest)
 
 
 def with_rows(value, reading, owner):
@@ -167,7 +166,7 @@ def with_rows(value, reading, owner):
     value._bound = evaluator._deviation_bound
     if weighted is not None:
         rows = RowsOfFiles(*about, weighted.sums, counted, weighted=True)
-        find.weighted = SummedWeights(weighted.sums, weighted.owner, rows)
+        find.weighted = WeightedRounds(rows, weighted.sums, weighted.job)
     if evaluator._plain_ratio is not None:
         rows = RowsOfFiles(*about, value._estimate.sums, counted, weighted=True)
         value._plain_weights = WeightsOfFiles(rows, evaluator._plain_ratio, find.bound)

@@ -23,7 +23,7 @@ from skope_ope.evaluators.core._jobs import (
 )
 from skope_ope.evaluators.core._kept_rounds import (
     PLAIN_WEIGHT,
-    largest_weight,
+    largest_of_job,
     weights_of_job,
 )
 from skope_ope.evaluators.core._part_weights import ROUNDS
@@ -215,7 +215,7 @@ class StaticEvaluator(BaseEvaluator):
     def _summary_in(self, whole, job):
         """Return the `Summary` of a job, from the pass over rounds in memory."""
         out = summary_of(whole, self, job.key)
-        out.job, out.limits = job, BoundOfJob(job)
+        out.job, out.bound = job, BoundOfJob(job)
         known, policy = whole.overlaps, job.key[1]
         if self._weight_kind == "plain":  # one for all evaluators
             if policy not in known:
@@ -234,7 +234,7 @@ class StaticEvaluator(BaseEvaluator):
         """Return the `PlainWeights` of a value that is of weighted rewards, or None."""
         if self._plain_ratio is None:
             return None
-        find, limit = partial(weights_of_job, job), partial(largest_weight, job)
+        find, limit = partial(weights_of_job, job), partial(largest_of_job, job)
         about = positive.all_logs, positive, find, self._plain_ratio
         return PlainWeights(*about, limit=limit)
 

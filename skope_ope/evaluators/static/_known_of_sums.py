@@ -178,6 +178,6 @@ def _reach(evaluator, summary, log):
         summary.counts.reward_range,
         summary.overlap.missing_mass if evaluator._uses_weights else 0.0,
         summary.weighted,
-        summary.limits,
+        summary.bound,
         None if summary.job is None else len(summary.job.kept.logs),
     )
