@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rounds behind an estimate, if they are in memory."""
+"""The rounds behind an estimate: in memory, or gone since they were summed."""
 
 from copy import copy
 from functools import cached_property
@@ -9,6 +9,8 @@ import numpy as np
 
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._halves import in_upper_half
+
+IN_MEMORY = "Evaluate the rounds in memory for that: evaluate(policy, lazy.sample(n))"
 
 
 class Rows:
@@ -130,6 +132,34 @@ class Rows:
             "left_out": self.left_out,
             "_upper": self.upper,
         }
+
+
+class RowsGone:
+    """Stands where a `PolicyValue` has its rounds, and knows that there are none."""
+
+    logs = at_hand = row_id = left_out = _row_id = _terms = None
+    n_left_out = 0
+    come_in_blocks, gone = False, True
+
+    def __init__(self, n_rounds, frame, counted=None):
+        self.n_rounds, self.design, self.counted = n_rounds, frame, counted
+
+    def same_rounds(self, other):
+        """Whether both are known to be about the same rounds."""
+        mine, others = self.counted, getattr(other, "counted", None)
+        return mine is not None and others is not None and mine == others
+
+    def at(self, logs):
+        """Return self: what is in memory is not what was summed."""
+        return self
+
+    @property
+    def terms(self):
+        """Raise: the rounds are gone."""
+        raise ValueError(
+            "this value comes from merged sums, which do not keep the rounds. "
+            f"{IN_MEMORY}; or ask for by=... or groups when you summarize."
+        )
 
 
 def labels_of(logs, name):

@@ -17,39 +17,10 @@ from skope_ope.evaluators.core._grounds import (
 from skope_ope.evaluators.core._paired_differences import MERGED_AND_NOT
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._reach import DifferenceReach
+from skope_ope.evaluators.core._rows import IN_MEMORY, RowsGone
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.exceptions import SupportWarning
 from skope_ope.intervals._gamma import DeviationBounds, deviations_of_blocks
-
-_IN_MEMORY = "Evaluate the rounds in memory for that: evaluate(policy, lazy.sample(n))"
-
-
-class SummedRows:
-    """Stands where a `PolicyValue` has its rounds, and knows that there are none."""
-
-    logs = at_hand = row_id = left_out = _row_id = _terms = None
-    n_left_out = 0
-    come_in_blocks, gone = False, True
-
-    def __init__(self, n_rounds, frame, counted=None):
-        self.n_rounds, self.design, self.counted = n_rounds, frame, counted
-
-    def same_rounds(self, other):
-        """Whether both are known to be about the same rounds."""
-        mine, others = self.counted, getattr(other, "counted", None)
-        return mine is not None and others is not None and mine == others
-
-    def at(self, logs):
-        """Return self: what is in memory is not what was summed."""
-        return self
-
-    @property
-    def terms(self):
-        """Raise: the rounds are gone."""
-        raise ValueError(
-            "this value comes from merged sums, which do not keep the rounds. "
-            f"{_IN_MEMORY}; or ask for by=... or groups when you summarize."
-        )
 
 
 class SummedValue(PolicyValue):
@@ -74,7 +45,7 @@ class SummedValue(PolicyValue):
         columns=(),
         **about,
     ):
-        rows = SummedRows(n_rounds, estimate.frame, counted)
+        rows = RowsGone(n_rounds, estimate.frame, counted)
         self._joint, self._owner = joint, owner
         self._by, self._columns = by, tuple(columns)
         rewards = () if origin is None else origin._reward_extremes
@@ -94,7 +65,7 @@ class SummedValue(PolicyValue):
             return first.round_values - second.round_values
         raise ValueError(
             "round_values of a value from merged sums are not known: the rounds were "
-            f"summed and dropped. {_IN_MEMORY}; or give the logs a group=... and take "
+            f"summed and dropped. {IN_MEMORY}; or give the logs a group=... and take "
             "the sums of the groups."
         )
 
@@ -229,7 +200,7 @@ class SummedValue(PolicyValue):
         if self._rows.gone:
             raise ValueError(
                 f"{name} needs the weight and the reward of every round, and a value "
-                f"from merged sums has none. {_IN_MEMORY}."
+                f"from merged sums has none. {IN_MEMORY}."
             )
 
     def _of_first(self, sizes):
@@ -299,7 +270,7 @@ class SummedValue(PolicyValue):
         for name in ("_deviations", "_deviations_of_rounds", "round_values"):
             state.pop(name, None)  # found again; skops keeps no kinds of tuples
         rows = self._rows
-        state["_rows"] = SummedRows(rows.n_rounds, self._estimate.frame, rows.counted)
+        state["_rows"] = RowsGone(rows.n_rounds, self._estimate.frame, rows.counted)
         state["_plain_weights"] = None
         return state
 
