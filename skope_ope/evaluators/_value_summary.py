@@ -33,6 +33,7 @@ from skope_ope.evaluators.core._logger_mixture import doubt_of_parts
 from skope_ope.evaluators.core._summary import LOGGER
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.evaluators.core._summed_value import SummedValue
+from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._values_of_groups import NO_GROUP_VALUE
 from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
 from skope_ope.evaluators.parts._rows_of_files import with_rows
@@ -229,7 +230,7 @@ class ValueSummary:
         name = next(iter(self.evaluators)) if evaluator is None else evaluator
         summary = sums.by_evaluator[name][LOGGER]
         return logged_value_of_sums(
-            summary, sums.log, sums.n, **self._about(sums, (name, LOGGER))
+            summary, sums.log, sums.n, **self._about(sums, (name, LOGGER, None))
         )
 
     def _act_alike(self, policy, other=None):
@@ -241,10 +242,10 @@ class ValueSummary:
             or sums.log.actions is None
         ):
             return False
-        kinds = dict.fromkeys(key[1] for key in sums.tallies if key[0] == "weights")
+        kinds = dict.fromkeys(kind for (_, kind), *_ in sums.tallies)
         for kind in kinds:
             names = [policy] if other is None else [policy, other]
-            jobs = [("weights", kind, name) for name in names]
+            jobs = [weights_of(kind, name) for name in names]
             joint = sums.sums.joint_of(jobs[0])
             if joint is None or not all(job in joint.places for job in jobs):
                 continue
@@ -287,7 +288,7 @@ class ValueSummary:
             n_rounds=sums.n,
             by=by,
             columns=tuple(sums.by),
-            **self._about(sums, (name, policy)),
+            **self._about(sums, (name, policy, None)),
         )
         value = value._with_diagnostics(self._models.get(name))
         may_read = self._reading is not None and sums is self._sums

@@ -318,8 +318,10 @@ HOSTILE = {
     "rounds that are NaN": counted(n=float("nan")),
     "no policies": counted(policies=["other"]),
     "designs": counted(designs=7),
-    "a job": counted(designs=[["rounds", [[["IPS", "even"], [0]]], []]]),
-    "moves": counted(designs=[["rounds", [[["IPS", "even"], [0]]], [[["IPS"], [0]]]]]),
+    "a job": counted(designs=[["rounds", [[["IPS", "even", None], [0]]], []]]),
+    "moves": counted(
+        designs=[["rounds", [[["IPS", "even", None], [0]]], [[["IPS"], [0]]]]]
+    ),
     "deep columns": counted(by={"action": [f"tuple {DEEP}"]}),
     "facts": told(facts={"reward column": 1}),
     "a list of facts": told(facts=[1, 2]),

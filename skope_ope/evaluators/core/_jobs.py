@@ -32,7 +32,7 @@ def passed(jobs, positive, n_jobs=1, keep=False):
     n = positive.n
     whole = PartPass(positive, n_total=n, keeps_rounds=True)
     whole.jobs = [
-        evaluator._add_to(whole, (number, id(target)), target, source)
+        evaluator._add_to(whole, (number, id(target), None), target, source)
         for number, (evaluator, target, source) in enumerate(jobs)
     ]
     whole.run(KeptRounds(whole.jobs, positive, keep), n_jobs)

@@ -15,8 +15,8 @@ from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._part_weights import KINDS, ROUNDS
-from skope_ope.evaluators.core._summary import REWARD, SumsByDesign
-from skope_ope.evaluators.core._sums import WEIGHT, JointSums
+from skope_ope.evaluators.core._summary import SumsByDesign
+from skope_ope.evaluators.core._sums import REWARD, WEIGHT, JointSums, weighted_of
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._weight_bound import propensity_of_actions
 
@@ -101,7 +101,7 @@ class PartPass:
 
     def add(self, owner, formula, sums, target, source=None, make=Job):
         """Add the job of an evaluator on a policy, and return it."""
-        kind = formula._kind_of_sums, owner[-1]
+        kind = formula._kind_of_sums, *owner[1:]
         job, seen = make(formula, target, source, owner, sums), (*kind, id(source))
         if seen not in self._extremes:  # the first of those that see the same
             self._extremes[seen] = job.extremes = Extremes()
@@ -109,7 +109,7 @@ class PartPass:
         self.add_job(job)
         if formula._uses_weights:
             if kind not in self._weighted:
-                of, owner = WeightedRewards(formula), ("weighted", *kind)
+                of, owner = WeightedRewards(formula), weighted_of(*kind)
                 self._weighted[kind] = Job(of, target, None, owner, sums)
                 self.add_job(self._weighted[kind])
             job.weighted = self._weighted[kind]

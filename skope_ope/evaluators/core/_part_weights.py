@@ -11,6 +11,7 @@ import numpy as np
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._loggers import SURE, label_list
 from skope_ope.evaluators.core._mean_weight import bounded
+from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._tally import Tally, both_ranges
 from skope_ope.evaluators.core._weight_bound import BoundInPass, WeightBound
 
@@ -56,7 +57,7 @@ class PartWeights:
         """Add what a policy does in a block."""
         if key not in self.names:
             return
-        owner = "weights", self.kind, self.names[key]
+        owner = weights_of(self.kind, self.names[key])
         tallies, read = self.whole.tallies, target.read.get(id(self))
         if owner not in tallies:
             tallies[owner] = Tally(self.labels, self.actions, self._knows_all(target))
@@ -85,7 +86,7 @@ class PartWeights:
         """Keep what is known when all rounds were seen."""
         n = len(self.part.all_logs)
         for policy in self.names.values():
-            owner = "weights", self.kind, policy
+            owner = weights_of(self.kind, policy)
             seen = self.bounds.get(owner)
             self.whole.ends[owner] = (
                 WeightBound(None, n) if seen is None else seen.bound

@@ -28,11 +28,11 @@ from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._products import quadratic
+from skope_ope.evaluators.core._sums import REWARD, weights_of
 from skope_ope.logs._validation import plain
 
 N_BUCKETS = 1000  # hash buckets that stand for too many groups
 N_GROUPS = 100_000  # groups that are told apart
-REWARD = ("reward", None)  # the job of the logged rewards
 LOGGER = "(logger)"  # stands for the policy that made the logs: their mean reward
 
 
@@ -66,7 +66,7 @@ class SumsByDesign(WithPairs):
 def summary_of(found, evaluator, job):
     """Return the `Summary` of an evaluator on a policy, from what a pass found."""
     kind = getattr(evaluator, "_weight_kind", job[0])
-    weights, counts = ("weights", kind, job[1]), found.counts
+    weights, counts = weights_of(kind, job[1]), found.counts
     if kind == "wanted of loggers":
         counts = counts.of_loggers()  # they are the arms
     out = Summary(

@@ -27,8 +27,21 @@ from skope_ope.evaluators.core._origins import middle_of, slant_of
 from skope_ope.evaluators.core._products import add_products
 from skope_ope.evaluators.core._sum_tables import joint_of_table, table_of
 
+# What has sums is (evaluator, policy, outcome): the outcome tells which reward enters,
+# None the only one. In the place of an evaluator stand its weights, too.
+REWARD = ("reward",), None, None  # the logged rewards
 WEIGHT = -1  # a term moves with the rewards by the weight of its round
 WHOLE, UPPER = 0, 1  # all rounds, and those of the upper half
+
+
+def weights_of(kind, policy):
+    """Return what the sums of the weights of a policy are found by."""
+    return ("weights", kind), policy, None
+
+
+def weighted_of(kind, policy, outcome=None):
+    """Return what the sums of weighted rewards, and of the weights, are found by."""
+    return ("weighted", kind), policy, outcome
 
 
 class JointSums(WithPairs):

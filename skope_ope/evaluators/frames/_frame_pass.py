@@ -17,6 +17,7 @@ from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._part_weights import LOGGERS
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summary import N_BUCKETS
+from skope_ope.evaluators.core._sums import weighted_of, weights_of
 from skope_ope.evaluators.frames._columns import where
 from skope_ope.evaluators.frames._frame_log import FrameLog
 from skope_ope.evaluators.frames._frame_query import FrameQuery
@@ -107,12 +108,12 @@ class FramePass:
             formula._moves,
             along_of(formula),
         )
-        kind, policy = formula._weight_kind, owner[-1]
+        kind, policy = formula._weight_kind, owner[1]
         offset = 0.0 if formula._moves is None else self.about.offset
         asked = values and (*values, values[0] - values[1])  # v, q and their gap
-        ends = tuple(map(self._ends_of, asked)), ("weights", kind, policy), offset
+        ends = tuple(map(self._ends_of, asked)), weights_of(kind, policy), offset
         self._model_ends[owner] = ends
-        weighted = "weighted", kind, policy
+        weighted = weighted_of(kind, policy)
         if formula._uses_weights:
             terms = WeightedRewards(formula)._terms(self.moved.of(target))
             sums.put(weighted, terms, WeightedRewards._moves)
@@ -126,13 +127,13 @@ class FramePass:
 
     def add_weights(self, kind, policy, target):
         """Have weights of a policy observed: "plain", "loggers" or "mixture"."""
-        owner = "weights", kind, policy
+        owner = weights_of(kind, policy)
         if owner not in self._weights:
             self._weights[owner] = FrameWeights(self, kind, policy, target)
 
     def add_wanted(self, kind, policy, target, role):
         """Have observed what a policy wants of all actions, or loggers."""
-        owner = "weights", kind, policy
+        owner = weights_of(kind, policy)
         if owner not in self._weights:
             arms = self.counts.actions if role == "action" else self.counts.loggers
             self._weights[owner] = FrameWanted(self, target, arms)

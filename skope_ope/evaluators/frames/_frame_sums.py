@@ -9,8 +9,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._origins import straight, total
-from skope_ope.evaluators.core._summary import REWARD
-from skope_ope.evaluators.core._sums import WEIGHT, JointSums
+from skope_ope.evaluators.core._sums import REWARD, WEIGHT, JointSums
 from skope_ope.logs._factorise import factorise
 
 FAR = 0.999  # share of the squared mean in a mean square that costs three digits
@@ -132,9 +131,8 @@ def best_origin(joint, offset):
 
 def _name_of(owner):
     """Return an evaluator, or a kind of weighted rewards; for weights their owner."""
-    if len(owner) == 2:
-        return owner[0]
-    return owner[:2] if owner[0] == "weighted" else owner
+    is_of_weights = isinstance(owner[0], tuple) and owner[0][0] == "weights"
+    return owner if is_of_weights else owner[0]
 
 
 def sum_of(asking, one):

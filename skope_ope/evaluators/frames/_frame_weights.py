@@ -12,6 +12,7 @@ import numpy as np
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._loggers import SURE
 from skope_ope.evaluators.core._part_weights import LOGGERS, ROUNDS
+from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._tally import Tally
 from skope_ope.evaluators.core._weight_bound import (
     FROM_ACTIONS,
@@ -39,7 +40,7 @@ class FrameWeights:
             small = self.w  # mostly none is larger than the bound
             if whole.about.has_large_weights:
                 small = np.minimum(self.w, whole.counts.n**0.5)
-            sums.put(("weights", kind, policy), (self.w, small))
+            sums.put(weights_of(kind, policy), (self.w, small))
             self._ask_extremes(asking, rounds)
         self.limited = None
         if target.table is not None:

@@ -13,6 +13,7 @@ from skope_ope.evaluators.core._logger_mixture import LoggerMixture
 from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.core._part_weights import LOGGERS
 from skope_ope.evaluators.core._summary import Summary
+from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.multi_logger._facts import MultiLoggerFacts
 from skope_ope.evaluators.multi_logger._jobs import (
     LoggerStrata,
@@ -100,7 +101,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
 
     def _summary_in(self, whole, job):
         out = super()._summary_in(whole, job)
-        by_logger = "weights", "loggers", job.key[1]
+        by_logger = weights_of("loggers", job.key[1])
         out.of_loggers = Summary(
             None,
             out.sums,

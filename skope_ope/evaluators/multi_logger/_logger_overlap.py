@@ -15,6 +15,7 @@ from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.evaluators.core._summary import Summary
+from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.multi_logger._weighed_overlap import by_logger
@@ -247,7 +248,7 @@ def _policy_columns(policy, loggers):
     whole.add_job(nothing)  # the loggers observe what is wanted
     whole.run()
     counts = RoundCounts.of(positive)
-    owners = [("weights", kind, None) for kind in kinds]
+    owners = [weights_of(kind, None) for kind in kinds]
     of_each, *of_all = (
         Summary(None, sums, counts, sums, whole.tallies[owner])
         for owner, sums in ((one, whole.sums.of(one)) for one in owners)

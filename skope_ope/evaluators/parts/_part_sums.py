@@ -24,13 +24,13 @@ from skope_ope.evaluators.core._summary import (
     LOGGER,
     N_BUCKETS,
     N_GROUPS,
-    REWARD,
     Summary,
     SumsByDesign,
     refuse_unstated,
     stated_shares,
     summary_of,
 )
+from skope_ope.evaluators.core._sums import REWARD, weighted_of
 from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.evaluators.parts._cells import Cells
 from skope_ope.evaluators.parts._part_tables import (
@@ -76,7 +76,7 @@ class PartSums(WithPairs):
     def _summaries(self, name):
         found = {policy: self._summary(name, policy) for policy in self.policies}
         # the logged rewards are in every design but those of rounds that are left out
-        used = [self.sums.joint_of((name, policy)) for policy in self.policies]
+        used = [self.sums.joint_of((name, policy, None)) for policy in self.policies]
         joints = [one for one in used if REWARD in one.places]
         joint = joints[0] if joints else self.sums.joint_of(REWARD)
         return found | {LOGGER: Summary(None, joint.of(REWARD), self.counts)}
@@ -84,8 +84,8 @@ class PartSums(WithPairs):
     def _summary(self, name, policy):
         """Return the `Summary` of an evaluator on a policy."""
         evaluator = self.evaluators[name]
-        out = summary_of(self, evaluator, (name, policy))
-        weighted = "weighted", getattr(evaluator, "_kind_of_sums", name), policy
+        out = summary_of(self, evaluator, (name, policy, None))
+        weighted = weighted_of(getattr(evaluator, "_kind_of_sums", name), policy)
         sums = self.sums.of(weighted)
         if sums is not None:
             out.weighted = WeightedRounds(None, sums, weighted)

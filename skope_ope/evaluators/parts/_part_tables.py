@@ -144,7 +144,7 @@ def _ends_of(table):
 
 
 def _listed(owner):
-    return list(owner) if isinstance(owner, tuple) else owner
+    return [*map(_listed, owner)] if isinstance(owner, tuple) else owner
 
 
 def _listed_jobs(by_job):
@@ -156,7 +156,7 @@ def _jobs_of(listed):
 
 
 def _owner(listed):
-    return tuple(listed) if isinstance(listed, list) else listed
+    return tuple(map(_owner, listed)) if isinstance(listed, list) else listed
 
 
 def _fact_texts(facts):

@@ -26,6 +26,7 @@ from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.scavenging._arms import (
     SURE,
@@ -249,7 +250,7 @@ class ExplorationScavenging(BaseEvaluator):
             target = whole.target(policy, self.match)
             check_all_actions(self, target)
             whole.add_wanted(self._weight_kind, policy, target, self.match)
-            whole.add_arms((name, policy), formula, sums, target)
+            whole.add_arms((name, policy, None), formula, sums, target)
 
     def _enter(self, whole, name):
         logs, mixes = whole.logs, self._mixes(whole.logs)
@@ -264,11 +265,11 @@ class ExplorationScavenging(BaseEvaluator):
         for policy in whole.policies:
             target = whole.target(policy, chosen)
             check_target_of_arms(self, target, chosen)
-            owner = "weights", self._weight_kind, policy
+            owner = weights_of(self._weight_kind, policy)
             if owner not in whole.tallies:
                 observer = Wanted(whole, owner, target, chosen.actions)
                 whole.pass_over(chosen).observers.append(observer)
-            job = ArmsJob(formula, target, None, (name, policy), sums)
+            job = ArmsJob(formula, target, None, (name, policy, None), sums)
             whole.ends[job.key] = job.ends
             whole.add_job(job, chosen)
 

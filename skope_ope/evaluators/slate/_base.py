@@ -22,6 +22,7 @@ from skope_ope.evaluators.core._reach import (
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width, method
+from skope_ope.evaluators.core._sums import weights_of as weights_of_policy
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
 from skope_ope.evaluators.slate._estimability import (
@@ -250,10 +251,10 @@ class SlateEvaluator(BaseEvaluator):
             if found.used is not None and not found.used.all():
                 # those that are left out are not the same for other policies
                 sums = whole.sums_by(f"{name}: {policy}", positive.design)
-            whole.facts[name, policy] = {"combine": combine}
-            whole.ends[name, policy] = ends_of_slates(found, terms, logs, positive)
-            whole.add_terms((name, policy), sums, terms)
-            owner = "weights", name, policy
+            job, owner = (name, policy, None), weights_of_policy(name, policy)
+            whole.facts[job] = {"combine": combine}
+            whole.ends[job] = ends_of_slates(found, terms, logs, positive)
+            whole.add_terms(job, sums, terms)
             whole.tallies[owner] = tally_of(found, positive, part)
             if found.weight is not None:
                 whole.add_terms(owner, sums, weights_of(found, whole.n_total))

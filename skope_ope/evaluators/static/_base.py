@@ -252,7 +252,7 @@ class StaticEvaluator(BaseEvaluator):
         for policy in whole.policies:
             target = whole.target(policy)
             self._check_target(target)
-            self._add_to(whole, (name, policy), target, source)
+            self._add_to(whole, (name, policy, None), target, source)
 
     def _add_to(self, whole, key, target, source):
         """Add what a pass does for one policy, and return its job."""
