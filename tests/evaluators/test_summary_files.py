@@ -291,7 +291,7 @@ def unnamed(members, outer, inner):
     members["other.npy"] = members.pop("counts 0: numbers.npy")
 
 
-DEEP = "[" * 100_000
+DEEP, OF_IPS = "[" * 100_000, ["IPS", "even", None]
 HOSTILE = {
     "places of a label": nested,
     "no counts": without,
@@ -318,10 +318,8 @@ HOSTILE = {
     "rounds that are NaN": counted(n=float("nan")),
     "no policies": counted(policies=["other"]),
     "designs": counted(designs=7),
-    "a job": counted(designs=[["rounds", [[["IPS", "even", None], [0]]], []]]),
-    "moves": counted(
-        designs=[["rounds", [[["IPS", "even", None], [0]]], [[["IPS"], [0]]]]]
-    ),
+    "a job": counted(designs=[["rounds", [[OF_IPS, [0]]], []]]),
+    "moves": counted(designs=[["rounds", [[OF_IPS, [0]]], [[["IPS"], [0]]]]]),
     "deep columns": counted(by={"action": [f"tuple {DEEP}"]}),
     "facts": told(facts={"reward column": 1}),
     "a list of facts": told(facts=[1, 2]),

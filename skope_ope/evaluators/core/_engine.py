@@ -36,7 +36,7 @@ class Job:
     evaluator: object  # gives the terms of a block of rounds
     target: object  # the policy
     source: object = None  # the model
-    key: object = None  # whose the sums are
+    key: object = None  # whose the sums are: (evaluator, policy, outcome)
     sums: object = None  # where the terms go: `JointSums` or a `TermStore`
     extremes: object = None  # `Extremes` of weights and model values; None: not taken
     offset: float = 0.0  # what was subtracted from all rewards; set by `run`
@@ -47,6 +47,11 @@ class Job:
     def design(self):
         """Weight, stratum and cluster of every round."""
         return self.sums.frame
+
+    @property
+    def outcome(self):
+        """Name of the reward that enters; None: that of the logs."""
+        return None if self.key is None else self.key[2]
 
     def take(self, block, rounds):
         """Put the terms of a block."""
@@ -154,12 +159,12 @@ def _take_block(block, jobs_of, said, observers):
             observer.see(key, target)
         made = {}
         for job in jobs:
-            name = id(job.source), job.offset
+            name = id(job.source), job.offset, job.outcome
             if name not in made:
                 values = None
                 if job.source is not None:
                     values = said.values(id(job.source), target)
-                made[name] = Rounds(target, values, job.offset)
+                made[name] = Rounds(target, values, job.offset, job.outcome)
             job.take(block, made[name])
 
 

@@ -19,7 +19,7 @@ from skope_ope.evaluators.core._tally import RoundCounts
 
 
 def evaluate_jobs(jobs, positive, n_jobs=1, keep=False):
-    """Return the values of several jobs: (evaluator, target, source)."""
+    """Return values: of (evaluator, policy, model), or those and an outcome, each."""
     whole = passed(jobs, positive, n_jobs, keep)
     with beyond_floats():
         found = [job.evaluator._policy_value(job, whole) for job in whole.jobs]
@@ -32,8 +32,10 @@ def passed(jobs, positive, n_jobs=1, keep=False):
     n = positive.n
     whole = PartPass(positive, n_total=n, keeps_rounds=True)
     whole.jobs = [
-        evaluator._add_to(whole, (number, id(target), None), target, source)
-        for number, (evaluator, target, source) in enumerate(jobs)
+        evaluator._add_to(
+            whole, (number, id(target), *(outcome or [None])), target, source
+        )
+        for number, (evaluator, target, source, *outcome) in enumerate(jobs)
     ]
     whole.run(KeptRounds(whole.jobs, positive, keep), n_jobs)
     whole.counts, whole.overlaps = RoundCounts.of(positive), {}

@@ -83,7 +83,8 @@ class KeptRounds:
         if weight_of(job) is PLAIN_WEIGHT:  # the same division as in the pass
             p = self.logs.propensity
             with beyond_floats():
-                terms.insert(0, None if p is None else terms[0] / p[rows])
+                w = None if p is None else terms[0] / p[rows]
+                terms.insert(0, w if w is None else self.positive.weights(w, rows))
         return terms if job.source is not None else [*terms[:2], None, None]
 
     def logged_proba(self, job, rows):
@@ -113,7 +114,7 @@ class KeptRounds:
     def rounds(self, job, offset, rows=slice(None)):
         """Return some rounds as the formula of an evaluator takes them."""
         w, pi, q, v = self.parts(job, rows)
-        r = self.logs.reward[rows]
+        r = self.positive.reward(job.outcome, rows)
         if offset and job.evaluator._moves is not None:
             r = r - offset
             q, v = (None if x is None else x - offset for x in (q, v))

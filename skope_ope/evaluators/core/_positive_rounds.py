@@ -2,17 +2,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rounds that enter an estimate: a round of sample weight 0 does not."""
 
+from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
 from skope_ope.evaluators.core._design import design_of
 
 
+@dataclass(frozen=True, eq=False)
+class WeightFactor:
+    """What the importance weights of all rounds are multiplied by, beside pi / p."""
+
+    values: np.ndarray  # of shape (n_rounds,)
+    mean_is_one: bool = True  # in expectation, given the context and the action
+    is_signed: bool = False  # whether it may be negative
+    largest: float = inf  # a bound, of rounds that were not logged, too
+    leaves_bias_out: str | bool = False  # a bias that no interval knows, in words
+
+
 class PositiveRounds:
     """The rounds of some logs whose sample weight is positive."""
 
     shares = None  # stated for the loggers; else those of the rounds themselves
+    outcomes = {}  # rewards of further outcomes, by name
+    factors = ()  # of the importance weights, each a `WeightFactor`
 
     def __init__(self, all_logs, sample_weight=None):
         self.all_logs, self.sample_weight = all_logs, sample_weight
@@ -27,6 +42,23 @@ class PositiveRounds:
     def design(self):
         """Weight and cluster of every round."""
         return design_of(self.all_logs, self.omega)
+
+    def reward(self, outcome, rows):
+        """Return the rewards of an outcome in some rounds; None: those of the logs."""
+        every = self.all_logs.reward if outcome is None else self.outcomes[outcome]
+        return every[rows]
+
+    def weights(self, w, rows):
+        """Return the weights of some rounds: pi / p times all factors."""
+        for factor in self.factors:
+            w = w * factor.values[rows]
+        return w
+
+    @property
+    def leaves_bias_out(self):
+        """The biases of the factors that no interval knows, in words, or False."""
+        told = [one.leaves_bias_out for one in self.factors if one.leaves_bias_out]
+        return "; ".join(told) or False
 
     def of(self, values):
         """Return the last axis of an array without the rounds that do not enter."""

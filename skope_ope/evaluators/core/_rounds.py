@@ -94,12 +94,15 @@ class TargetBlock:
         else:
             check_distributions("policy", answer, block.available, block.low)
             self.table, self.pi = answer, block.logged(answer)
-        self.w = None if block.p is None else self.pi / block.p
+        self.w = None
+        if block.p is not None:
+            self.w = block.positive.weights(self.pi / block.p, block.rows)
 
     @cached_property
     def b(self):
         """Weights pi(a|x) / (probability under all loggers)."""
-        return self.pi / self.block.loggers.mixture
+        b, block = self.pi / self.block.loggers.mixture, self.block
+        return block.positive.weights(b, block.rows)
 
     @cached_property
     def missing(self):
@@ -148,7 +151,7 @@ class TargetBlock:
 class Rounds:
     """The arguments of every formula: a policy and a model on a block of rounds."""
 
-    def __init__(self, target, values=None, offset=0.0):
+    def __init__(self, target, values=None, offset=0.0, outcome=None):
         block = target.block
         self._target, self.pi, self.w = target, target.pi, target.w
         self.n_rounds, self.shift, self.loggers = (
@@ -157,7 +160,10 @@ class Rounds:
             block.loggers,
         )
         self.offset = offset
-        self.r = block.reward - offset if offset else block.reward
+        reward = block.reward
+        if outcome is not None:
+            reward = block.positive.reward(outcome, block.rows)
+        self.r = reward - offset if offset else reward
         self.q = self.v = None
         if values is not None:
             self.v, self.q = (one - offset if offset else one for one in values)

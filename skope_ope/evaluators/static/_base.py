@@ -206,7 +206,7 @@ class StaticEvaluator(BaseEvaluator):
             estimator=type(self).__name__,
             bound=self._deviation_bound,
             plain_weights=self._plain_weights(job, positive),
-            leaves_bias_out=self._leaves_bias_out,
+            leaves_bias_out=self._leaves_bias_out or positive.leaves_bias_out,
             **known,
         )
         out._joint, out._owner = whole.sums, job.key
