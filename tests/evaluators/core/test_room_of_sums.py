@@ -16,10 +16,10 @@ from skope_ope.evaluators.core._target import Target
 
 N = 400
 RNG = np.random.default_rng(0)
-PROPENSITY = RNG.uniform(0.2, 0.8, N)
-LOGS = BanditLogs(
-    RNG.random((N, 1)), RNG.integers(2, size=N), RNG.random(N), PROPENSITY
-)
+CHANCE = RNG.uniform(0.2, 0.8, N)
+ACTION = (RNG.random(N) < CHANCE).astype(int)
+PROPENSITY = np.where(ACTION, CHANCE, 1 - CHANCE)
+LOGS = BanditLogs(RNG.random((N, 1)), ACTION, RNG.random(N), PROPENSITY)
 COST = RNG.normal(3, 1, N)
 PI = RNG.dirichlet([1, 1], N)
 W = PI[np.arange(N), LOGS.action] / PROPENSITY
