@@ -36,7 +36,7 @@ from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._values_of_groups import NO_GROUP_VALUE
 from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
-from skope_ope.evaluators.parts._rows_of_files import with_rows
+from skope_ope.evaluators.parts._rows_of_files import RowsOfFiles, with_rows
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_range import known_range
@@ -282,6 +282,9 @@ class ValueSummary:
         evaluator, by = self.evaluators[name], None
         if sums.by:
             by = partial(self._values_by, sums, policy, name)
+        may_read = self._reading is not None and sums is self._sums
+        if may_read:
+            summary.rows = RowsOfFiles(self._reading, (name, policy), summary.sums)
         value = evaluator._value_of_sums(
             summary,
             sums.log,
@@ -291,7 +294,6 @@ class ValueSummary:
             **self._about(sums, (name, policy, None)),
         )
         value = value._with_diagnostics(self._models.get(name))
-        may_read = self._reading is not None and sums is self._sums
         if may_read and isinstance(value._find_reach, LargestDeviation):
             value = with_rows(value, self._reading, (name, policy))
         if sums.log is not None and "n_buckets" in value.diagnostics:

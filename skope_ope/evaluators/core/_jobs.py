@@ -58,10 +58,15 @@ class BoundOfJob:
         return self.job.kept.bound(self.job).source
 
 
+def rows_of_job(job, offset=None):
+    """Return the `Rows` of a job, of rewards less its own or another offset."""
+    terms = JobTerms(job, job.offset if offset is None else offset)
+    return Rows(job.design, terms, logs=job.kept.logs)
+
+
 def weighted_rounds(job, sums):
     """Return the `WeightedRounds` of a job that has some sums."""
-    terms, logs = JobTerms(job, job.offset), job.kept.logs
-    return WeightedRounds(Rows(job.design, terms, logs=logs), sums, job.key)
+    return WeightedRounds(rows_of_job(job), sums, job.key)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +79,11 @@ class JobTerms:
     def __call__(self):
         """Return the terms, ndarray of shape (n_terms, n_rounds)."""
         return self.job.kept.terms(self.job, self.offset)
+
+    @property
+    def numbers(self):
+        """Arrays w, pi, q and v of the rounds; None for what there is not."""
+        return self.job.kept.parts(self.job)
 
     def logged_proba(self, rows):
         """Return what the policy was seen to do, None where that is not known."""

@@ -56,6 +56,15 @@ class Rows:
         """Whether terms of some rounds can be had, and those of all are not formed."""
         return hasattr(self._terms, "of") and "terms" not in vars(self)
 
+    @property
+    def numbers(self):
+        """Arrays w, pi, q and v of the rounds; None for what there is not."""
+        return self._terms.numbers
+
+    def sums_about(self, offset):
+        """Return the sums of the terms of rewards less an offset."""
+        return self._terms.sums(offset)
+
     def terms_of(self, rows):
         """Return the terms of some rounds, where they `come_in_blocks`."""
         return self._terms.of(rows)

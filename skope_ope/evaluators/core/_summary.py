@@ -88,6 +88,7 @@ class Summary:
     weighted = None  # what has sums of weighted rewards, where they were summed
     bound = None  # what is known of weights that were not logged
     job = None  # in memory what was done, which divergences follow from
+    rows = None  # the rounds, where they can be asked
     weighing = None  # of several loggers, see `Weighing`
     of_loggers = None  # the same with the weights of each of them
 

@@ -91,8 +91,8 @@ class MultiLoggerEvaluator(StaticEvaluator):
     def _overlap_of_sums(self, summary):
         return self._strategy.overlap(summary, self._weighing(summary))
 
-    def _facts(self, summary, positive):
-        return MultiLoggerFacts(self, summary, positive)
+    def _facts(self, summary):
+        return MultiLoggerFacts(self, summary)
 
     def _own_warnings(self, summary, estimate):
         known, folds = summary.facts["logger_proba"], self._strategy.cross_fit

@@ -11,11 +11,8 @@ import numpy as np
 
 from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._engine import Job, TermStore, run
-from skope_ope.evaluators.core._largest_deviation import (
-    WeightedRewards,
-    WeightedRounds,
-)
+from skope_ope.evaluators.core._engine import Extract, Job, TermStore, run
+from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._part_weights import ROUNDS
 from skope_ope.evaluators.core._positive_rounds import Part
@@ -289,20 +286,24 @@ def _state_shares(part, shares, evaluators):
             part.shares = np.array(list(by_label.values()))
 
 
-def terms_of_part(stated, logs, name, policy, offset, weighted):
-    """Return the terms of an evaluator, or weighted rewards and weights, in a part."""
+def numbers_of_part(stated, logs, name, policy):
+    """Return w, pi, q and v of all rounds of a part; NaN for what there is not."""
     part = Part(logs, plain_weights(logs, None, True))
     about = stated.sources, stated.n_total, None
     whole = PartPass(part, {policy: stated.policies[policy]}, *about)
     evaluator = _ready(stated.ready(stated.evaluators[name]), whole, name)
     _state_shares(part, stated.shares, [evaluator])
     source = evaluator.reward_model_ if evaluator._uses_model else None
-    if weighted:
-        evaluator, source = WeightedRewards(evaluator), None
-    job = Job(evaluator, whole.target(policy), source, sums=TermStore(len(logs)))
+    weight, none = evaluator._tallied_weight, np.full(len(logs), np.nan)
+
+    def numbers(rounds):
+        found = weight(rounds), rounds.pi, rounds.q, rounds.v
+        return [none[: len(rounds.r)] if one is None else one for one in found]
+
+    target, store = whole.target(policy), TermStore(len(logs))
     observers = [] if logs.loggers is None else [whole.loggers]
-    run(logs, [job], part, observers, offset)
-    return job.sums.terms
+    run(logs, [Job(Extract(numbers), target, source, sums=store)], part, observers)
+    return store.terms
 
 
 def _sums_by(cells, policies, evaluators, logs, given, sample_weight):

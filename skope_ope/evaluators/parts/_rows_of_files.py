@@ -12,13 +12,20 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._design import design_of
+from skope_ope.evaluators.core._engine import known_shift
+from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._halves import in_upper_half
-from skope_ope.evaluators.core._largest_deviation import WeightedRounds
+from skope_ope.evaluators.core._largest_deviation import (
+    WeightedRewards,
+    WeightedRounds,
+)
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._rows import Rows, labels_of
 from skope_ope.evaluators.core._sample_weights import combined_weights, plain_weights
+from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.core._weight_bound import largest_weight
-from skope_ope.evaluators.parts._part_sums import terms_of_part
+from skope_ope.evaluators.parts._part_sums import numbers_of_part
 from skope_ope.logs.lazy._lazy_rows import first_rows
 
 
@@ -45,15 +52,28 @@ class Reading:
         narrow = self.whole._needing(context=False, columns=columns)
         return self._checked(first_rows(narrow, self.n_rounds + 1))
 
-    def terms(self, name, policy, offset, weighted=False):
-        """Return the terms of an evaluator, or weighted rewards and weights."""
-        asked = name, policy, offset, weighted
-        found = [
-            terms_of_part(self.stated, logs, *asked)
-            for _, logs in self.lazy.read()
-            if logs is not None and len(logs)
-        ]
-        return self._checked(np.concatenate(found, axis=1).T).T
+    def numbers(self, name, policy):
+        """Return w, pi, q and v of all rounds, as an evaluator takes them."""
+        evaluator = self.stated.evaluators[name]
+        kind = policy, evaluator._weight_kind
+        key = *kind, name if evaluator._uses_model else None
+        known = self._numbers.get(key)
+        if known is None and not evaluator._uses_model:  # one with a model has them
+            known = next((x for k, x in self._numbers.items() if k[:2] == kind), None)
+        if known is None:
+            parts = [
+                numbers_of_part(self.stated, logs, name, policy)
+                for _, logs in self.lazy.read()
+                if logs is not None and len(logs)
+            ]
+            known = self._numbers[key] = self._checked(
+                np.concatenate(parts, axis=1).T
+            ).T
+        return known
+
+    @cached_property
+    def _numbers(self):
+        return {}
 
     def _checked(self, found):
         if len(found) != self.n_rounds:
@@ -70,14 +90,11 @@ class RowsOfFiles:
     left_out = at_hand = None  # nothing is read until it is asked for
     n_left_out, come_in_blocks, gone = 0, False, False
 
-    def __init__(self, reading, owner, sums, counted, weighted=False):
-        self.reading, self.counted = reading, counted
-        self.n_rounds, self._owner, self._is_weighted = (
-            reading.n_rounds,
-            owner,
-            weighted,
-        )
-        self._offset, self._strata = sums.offset, sums.frame.strata
+    def __init__(self, reading, owner, sums, counted=None, weighted=False):
+        self.reading, self.counted, self.n_rounds = reading, counted, reading.n_rounds
+        self._owner, self._offset, self._strata = owner, sums.offset, sums.frame.strata
+        evaluator = reading.stated.ready(reading.stated.evaluators[owner[0]])
+        self._formula = WeightedRewards(evaluator) if weighted else evaluator
 
     @property
     def logs(self):
@@ -89,10 +106,30 @@ class RowsOfFiles:
         """The rounds."""
         return self.logs.row_id
 
+    @property
+    def numbers(self):
+        """Arrays w, pi, q and v of the rounds; None for what there is not."""
+        found = self.reading.numbers(*self._owner)
+        return [None if np.isnan(one).all() else one for one in found]
+
     @cached_property
     def terms(self):
         """Terms of the rounds, ndarray of shape (k, n_rounds)."""
-        return self.reading.terms(*self._owner, self._offset, self._is_weighted)
+        return self.terms_less(self._offset)
+
+    def terms_less(self, offset):
+        """Return the terms of rewards less an offset."""
+        (w, pi, q, v), r = self.numbers, self.logs.reward
+        if self._formula._moves is not None and offset:
+            r, q, v = (one if one is None else one - offset for one in (r, q, v))
+        known = {"n_rounds": self.n_rounds, "shift": known_shift(self.logs)}
+        rounds = StoredRounds(w=w, b=w, r=r, q=q, v=v, logged_proba=pi, **known)
+        return np.stack(self._formula._terms(rounds))
+
+    def sums_about(self, offset):
+        """Return the sums of the terms of rewards less an offset."""
+        given = self.terms_less(offset), offset, self.upper, self._formula._moves
+        return sums_of_rounds(self.design, *given, along=along_of(self._formula))
 
     @property
     def _terms(self):
@@ -148,7 +185,7 @@ class WeightsOfFiles:
 
     def find(self):
         """Return the weights of all rounds."""
-        return self._rows.terms[1]
+        return self._rows.numbers[0]
 
     def limit(self, w):
         """Return the largest weight that the policy may have, and where it is from."""

@@ -17,8 +17,8 @@ from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._jobs import (
     BoundOfJob,
-    JobTerms,
     evaluate_jobs,
+    rows_of_job,
     weighted_rounds,
 )
 from skope_ope.evaluators.core._kept_rounds import (
@@ -31,7 +31,6 @@ from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._summary import summary_of
 from skope_ope.evaluators.core._target import Target
@@ -198,11 +197,13 @@ class StaticEvaluator(BaseEvaluator):
     def _policy_value(self, job, whole):
         """Return the value of a job, from the pass over rounds in memory."""
         positive, summary = whole.part, self._summary_in(whole, job)
-        estimate, known = known_of_sums(self, summary, positive.logs, positive)
-        terms = JobTerms(job, estimate.offset)
+        estimate, known = known_of_sums(self, summary, positive.logs)
+        rows = summary.rows
+        if estimate.offset != job.offset:
+            rows = rows_of_job(job, estimate.offset)
         out = PolicyValue(
             estimate,
-            Rows(job.design, terms, logs=positive.all_logs),
+            rows,
             estimator=type(self).__name__,
             bound=self._deviation_bound,
             plain_weights=self._plain_weights(job, positive),
@@ -215,7 +216,7 @@ class StaticEvaluator(BaseEvaluator):
     def _summary_in(self, whole, job):
         """Return the `Summary` of a job, from the pass over rounds in memory."""
         out = summary_of(whole, self, job.key)
-        out.job, out.bound = job, BoundOfJob(job)
+        out.job, out.bound, out.rows = job, BoundOfJob(job), rows_of_job(job)
         known, policy = whole.overlaps, job.key[1]
         if self._weight_kind == "plain":  # one for all evaluators
             if policy not in known:
@@ -296,9 +297,9 @@ class StaticEvaluator(BaseEvaluator):
             return False
         return is_huge(float(self._weights(np.array([largest]))[0]))
 
-    def _facts(self, summary, positive):
+    def _facts(self, summary):
         """Return the `StaticFacts` of a value whose rounds are in memory."""
-        return StaticFacts(self, summary, positive)
+        return StaticFacts(self, summary)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

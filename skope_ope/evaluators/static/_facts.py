@@ -25,9 +25,9 @@ class StaticFacts:
     # same wherever an action was taken, `model_*` and `correction*` a reward model,
     # `covariate_imbalance` numeric contexts.
 
-    def __init__(self, evaluator, summary, positive):
-        self.evaluator, self.summary, self.positive = evaluator, summary, positive
-        self.job = summary.job
+    def __init__(self, evaluator, summary):
+        self.evaluator, self.summary, self.job = evaluator, summary, summary.job
+        self.positive = self.job.kept.positive
         self.overlap = summary.overlap if evaluator._uses_weights else None
 
     @property
@@ -87,7 +87,7 @@ class StaticFacts:
     @cached_property
     def parts(self):
         """Weights and model values of the logged actions of the rounds that enter."""
-        w, _, *q = self.job.kept.parts(self.job)[:3]
+        w, _, *q = self.summary.rows.numbers[:3]
         return [self.positive.of(one) for one in (w, *q) if one is not None]
 
     @property

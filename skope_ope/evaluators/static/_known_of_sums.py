@@ -17,7 +17,6 @@ from skope_ope.evaluators.core._drowned import (
 )
 from skope_ope.evaluators.core._engine import known_shift
 from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._jobs import JobTerms
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
 from skope_ope.evaluators.core._overlap import weight_entries
 from skope_ope.evaluators.core._support_findings import support_findings
@@ -32,7 +31,7 @@ from skope_ope.logs._known_range import known_range
 from skope_ope.logs._propensity_audit import action_count_z
 
 
-def known_of_sums(evaluator, summary, log, positive=None):
+def known_of_sums(evaluator, summary, log):
     """Return the estimate, and what a value is told beside it, by name.
 
     Parameters
@@ -43,33 +42,29 @@ def known_of_sums(evaluator, summary, log, positive=None):
         Its sums.
     log : BanditLogs, LogSums or None
         What is known of the rounds that enter.
-    positive : PositiveRounds, default=None
-        The rounds, where they are in memory.
     """
-    estimate, overlap, job = summary.estimate(), summary.overlap, summary.job
+    estimate, overlap, rows = summary.estimate(), summary.overlap, summary.rows
     weighted, uses_model = evaluator._uses_weights, evaluator._uses_model
     warned, beyond = [], []
     if weighted and evaluator._is_huge(overlap):
         formed = isfinite(estimate.value)
-        if job is None:
+        if rows is None:
             found = huge_finding(overlap.max_w, log, formed)
         else:
-            w = job.kept.parts(job)[0]
-            found = huge_weight_finding(positive.all_logs, w, formed)
+            found = huge_weight_finding(rows.logs, rows.numbers[0], formed)
         beyond = [found.warning()]
         estimate = estimate.without_error() if formed else estimate.without_value()
     elif estimate.lost and evaluator._moves is not None and isfinite(estimate.value):
         # the variance was lost in the rounding of sums of squares
-        if job is None:
-            estimate, beyond = _without_lost_error(evaluator, summary, estimate)
-        else:
-            estimate, beyond = _about_its_value(evaluator, summary, estimate, positive)
+        find = _without_lost_error if rows is None else _about_its_value
+        estimate, beyond = find(evaluator, summary, estimate)
     if weighted:
         target = SimpleNamespace(logged_only=not summary.tally.table, array=None)
+        job = summary.job
         about = target if job is None else job.target, uses_model
         warned = warnings_of(overlap_findings(overlap, log, *about))
         if log is not None:
-            whole = log if positive is None else positive.all_logs
+            whole = log if job is None else job.kept.logs
             warned += propensity_warnings(log) + learning_warnings(whole)
         if not uses_model and overlap.missing_mass > 1 - 1e-9:
             estimate = estimate.without_value()  # the logs say nothing of this policy
@@ -79,10 +74,10 @@ def known_of_sums(evaluator, summary, log, positive=None):
         warned.append(unformed_warning(evaluator))
     warned += beyond
     warned += evaluator._own_warnings(summary, estimate)
-    if job is None:
+    if summary.job is None:
         facts = partial(_entries, evaluator, summary, log)
     else:
-        facts = evaluator._facts(summary, positive).entries
+        facts = evaluator._facts(summary).entries
     return estimate, {
         "effective_sample_size": overlap.effective_sample_size if weighted else nan,
         "diagnostics": facts,
@@ -102,26 +97,25 @@ def _without_lost_error(evaluator, summary, estimate):
     return estimate.without_error(), [lost_finding().warning()]
 
 
-def _about_its_value(evaluator, summary, estimate, positive):
+def _about_its_value(evaluator, summary, estimate):
     """Return the estimate with the error that rounding took, where it did."""
     # Terms about the value itself have no digits to lose. Where they vanish, too, the
     # terms are proportional, and there is no error; or one round has all the weight
     # that floating point holds, and there is none that could be told.
     if not estimate.frame.count.any():
         return estimate, []
-    job, logs = summary.job, positive.all_logs
-    sums = JobTerms(job, 0.0).sums(estimate.value)
+    rows = summary.rows
+    sums, reward = rows.sums_about(estimate.value), rows.logs.reward
     found = Estimate(sums, evaluator._combine, estimate.pooling)
-    size = max(abs(found.value), abs(logs.reward).max())
+    size = max(abs(found.value), abs(reward).max())
     if found.standard_error > 1e-15 * size:
         return found, []
-    w, _, q, _ = job.kept.parts(job)
-    if positive.mask is not None:
-        w = np.where(positive.mask, w, 0.0)
-    residual = logs.reward if q is None else logs.reward - q
+    (w, _, q, _), omega = rows.numbers, rows.design.omega
+    w = w if omega is None else np.where(omega > 0, w, 0.0)
+    residual = reward if q is None else reward - q
     if not evaluator._uses_weights or not is_drowned(w, residual, size):
         return estimate, []
-    return estimate.without_error(), [drowned_finding(logs, w).warning()]
+    return estimate.without_error(), [drowned_finding(rows.logs, w).warning()]
 
 
 def _entries(evaluator, summary, log):
