@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums of a prepared call, in memory or over partitions."""
 
+from dataclasses import replace
+
 from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._model_facts import model_facts
 from skope_ope.evaluators._prepared import check_policies, refuse_learning
@@ -9,7 +11,7 @@ from skope_ope.evaluators._summary_facts import facts
 from skope_ope.evaluators._value_summary import ValueSummary
 from skope_ope.evaluators.frames._pushdown import frame_sums
 from skope_ope.evaluators.parts._partition_sums import logger_shares, partition_sums
-from skope_ope.evaluators.parts._rows_of_files import Reading
+from skope_ope.evaluators.parts._rows_of_files import Reading, resolved
 from skope_ope.evaluators.parts._stated import Stated
 
 
@@ -43,6 +45,7 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
     stated.check(asked.head)
     reading = None
     if asked.lazy:
+        stated = replace(stated, resolved=resolved(stated, logs, asked.whole))
         sums = partition_sums(stated, logs, asked.n_jobs, verbose)
         counted = Counted.of_partitions(logs.partitions)
         reading = Reading(stated, logs, asked.whole, sums.n)

@@ -279,7 +279,8 @@ class ValueSummary:
 
     def _value(self, sums, summary, policy, name):
         """Return one value."""
-        evaluator, by = self.evaluators[name], None
+        evaluator = sums.resolved.get((name, policy), self.evaluators[name])
+        by = None
         if sums.by:
             by = partial(self._values_by, sums, policy, name)
         may_read = self._reading is not None and sums is self._sums

@@ -12,9 +12,11 @@ from skope_ope import (
     SNIPS,
     BanditLogs,
     DoublyRobust,
+    DRos,
     LogSmoothing,
     MultiLoggerIPS,
     RewardModelPolicy,
+    SubGaussianIPS,
     SwitchDR,
     evaluate,
     summarize,
@@ -142,6 +144,64 @@ def test_a_policy_that_predicts_is_asked_part_by_part(tmp_path):
     policy = RewardModelPolicy(Ridge()).fit(lazy.head(200))
     files, memory = (SNIPS().fit(one).evaluate(policy) for one in (lazy, logs))
     assert_allclose(files.round_values, memory.round_values, rtol=1e-10)
+
+
+AUTO = {
+    "IPS": IPS(cmax="auto"),
+    "SNIPS": SNIPS(cmax="auto"),
+    "DoublyRobust": DoublyRobust(reward_model="q", cmax="auto"),
+    "SwitchDR": SwitchDR(reward_model="q", tau="auto"),
+    "DRos": DRos(reward_model="q", lam="auto"),
+    "SubGaussianIPS": SubGaussianIPS(lam="auto"),
+}
+
+
+@pytest.mark.parametrize("given", ["plain", "weights", "whole logger"])
+def test_a_parameter_that_is_auto_is_chosen_from_the_rounds(given, tmp_path):
+    rng = np.random.default_rng(2)
+    known = {"plain": {}, "weights": {"sample_weight": rng.random(600)}}
+    if given == "whole logger":
+        logs = logs_with()
+        mu = np.full((600, logs.n_actions), 0.3 / logs.n_actions)
+        mu[np.arange(600), logs.action_index] += 0.7
+        known[given] = {"logging_proba": mu, "propensity": None}
+    logs = logs_with(**known[given])
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=3)
+    policies = {"pi": "pi", "old": "old"}
+    files, memory = (evaluate(policies, one, evaluators=AUTO) for one in (lazy, logs))
+    for key, whole in memory.items():
+        found, name = files[key], AUTO[key[1]]._auto.name
+        assert found.diagnostics[name] == pytest.approx(whole.diagnostics[name])
+        assert_allclose(found.value, whole.value, rtol=1e-10)
+        assert_allclose(found.standard_error, whole.standard_error, rtol=1e-9)
+        assert_allclose(found.round_values, whole.round_values, rtol=1e-8, atol=1e-9)
+        limits = found.confidence_interval(), whole.confidence_interval()
+        assert_allclose(*limits, rtol=1e-8)
+    alone = SNIPS(cmax="auto").fit(lazy).evaluate("pi")
+    assert alone.diagnostics["cmax"] == files["pi", "SNIPS"].diagnostics["cmax"]
+    with pytest.raises(ValueError, match="chosen from all rounds"):
+        summarize(policies, lazy, evaluators=AUTO)
+
+
+@pytest.mark.parametrize("kind", ["rewards", "weight"])
+def test_an_error_that_sums_have_lost_is_that_of_the_rounds(kind, tmp_path):
+    rng, n = np.random.default_rng(0), 300
+    p = rng.uniform(0.2, 0.9, n)
+    reward = 1e9 + rng.normal(size=n)
+    if kind == "weight":
+        p[7], reward = 1e-40, rng.normal(size=n)
+    pi = np.tile([0.4, 0.6], (n, 1))
+    logs = BanditLogs(np.zeros((n, 1)), rng.integers(0, 2, n), reward, p)
+    logs = logs.with_columns(pi=pi, q=np.full((n, 2), reward.mean()))
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=3)
+    for evaluator in (SNIPS(), DoublyRobust(reward_model="q"), IPS()):
+        found, whole = (evaluator.fit(one).evaluate("pi") for one in (lazy, logs))
+        assert_allclose(found.value, whole.value, rtol=1e-12)
+        assert_allclose(found.standard_error, whole.standard_error, rtol=1e-6)
+        words = [{str(w) for w in one.warnings} for one in (found, whole)]
+        assert not any("in memory, where sums" in one for one in words[0])
+        drowned = [{w for w in some if "decides the value" in w} for some in words]
+        assert drowned[0] == drowned[1]
 
 
 def test_an_alarm_of_the_tail_asks_the_rounds(tmp_path):

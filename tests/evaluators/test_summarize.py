@@ -136,7 +136,7 @@ def test_fitted_evaluators_take_lazy_logs(lazy_and_logs):
 
 def test_what_needs_all_rounds_names_the_way(tmp_path):
     """The judge asks all evaluators which sum what files hold."""
-    static = AdaptiveDR(), AdaptiveIPS(), IPS(cmax="auto"), MRDR()
+    static = AdaptiveDR(), AdaptiveIPS(), MRDR()
     attention = {"attention": [1.0, 0.5, 0.25]}
     of_pages = CascadeDR(), PositionScavenging(**attention)
     of_pages = *of_pages, ReorderingScavenging(**attention)
@@ -269,7 +269,7 @@ REFUSED = [
     (lambda lazy: summarize("pi", lazy, by="moon"), "by is 'moon'"),
     (lambda lazy: evaluate("pi", lazy, sample_weight=[1]), "name its column"),
     (lambda lazy: evaluate(IPSPolicy(), lazy), "not fitted yet"),
-    (lambda lazy: evaluate("pi", lazy, evaluators=[IPS(cmax="auto")]), "Pass a"),
+    (lambda lazy: summarize("pi", lazy, evaluators=[IPS(cmax="auto")]), "Pass a"),
     (lambda lazy: evaluate("pi", lazy, evaluators=["MRDR"]), "DoublyRobust"),
     (lambda lazy: evaluate("pi", lazy, cv=KFold(5)), "HashKFold"),
     (lambda lazy: summarize("pi", lazy, evaluators=["DRns"]), "in order"),

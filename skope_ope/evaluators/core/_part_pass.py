@@ -34,6 +34,7 @@ class PartPass:
         self.part, self.logs, self.keeps_rounds = part, part.all_logs, keeps_rounds
         self.policies, self.sources, self.n_total = policies, dict(sources), n_total
         self.offset = offset_of(self.logs.reward)
+        self.resolved = {}  # evaluators with a number for "auto", by name and policy
         self._log = log
         self.joints, self.ends, self.tallies = {}, {}, {}
         told = getattr(self.logs, "logger_proba", None) is not None

@@ -50,7 +50,7 @@ class FramePass:
 
     # It stands in the place of a `PartPass`.
 
-    keeps_rounds = False
+    keeps_rounds, resolved = False, {}
 
     def __init__(
         self,

@@ -56,12 +56,13 @@ class PartSums(WithPairs):
         log=None,
         by=None,
         learned=None,
+        resolved=(),
     ):
         self.n, self.policies, self.evaluators = n, tuple(policies), evaluators
         self.counts, self.sums = counts, sums or SumsByDesign({})
         self.tallies, self.ends = tallies or {}, ends or {}
         self.facts, self.log, self.by = facts or {}, log, by or {}
-        self.learned = learned or {}
+        self.learned, self.resolved = learned or {}, dict(resolved)
 
     @property
     def by_evaluator(self):
@@ -80,7 +81,7 @@ class PartSums(WithPairs):
 
     def _summary(self, name, policy):
         """Return the `Summary` of an evaluator on a policy."""
-        evaluator = self.evaluators[name]
+        evaluator = self.resolved.get((name, policy), self.evaluators[name])
         out = summary_of(self, evaluator, (name, policy, None))
         weighted = weighted_of(getattr(evaluator, "_kind_of_sums", name), policy)
         sums = self.sums.of(weighted)
@@ -128,6 +129,7 @@ class PartSums(WithPairs):
             log,
             by,
             learned,
+            self.resolved,
         )
         return out.bucketed() if out._has_too_many_groups else out
 
@@ -230,9 +232,11 @@ def sums_of_part(
     shares=None,
     by=None,
     sample_weight=None,
+    resolved=(),
 ):
     """Return the sums of policies by evaluators over a part of a log."""
     given = {"sources": sources, "n_total": n_total, "shares": shares}
+    given["resolved"] = dict(resolved)
     if by is not None and len(logs):
         cells = Cells(logs, [by] if isinstance(by, str) else by)
         return _sums_by(cells, policies, evaluators, logs, given, sample_weight)
@@ -240,20 +244,35 @@ def sums_of_part(
 
 
 def _sums_of_rounds(
-    policies, evaluators, logs, sample_weight, sources, n_total, shares, about=True
+    policies,
+    evaluators,
+    logs,
+    sample_weight,
+    sources,
+    n_total,
+    shares,
+    resolved,
+    about=True,
 ):
     """Return the sums, of the log itself only if it is asked for."""
-    bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
+    bare, bare_ones = (
+        {key: bare_evaluator(one) for key, one in some.items()}
+        for some in (evaluators, resolved)
+    )
     part = Part(logs, plain_weights(logs, sample_weight, True)) if len(logs) else None
     log, learned = _of_the_log(policies, logs, part) if about else (None, {})
     if part is None or not part.n:
-        return PartSums(len(logs), policies, bare, log=log, learned=learned)
+        about = {"log": log, "learned": learned, "resolved": bare_ones}
+        return PartSums(len(logs), policies, bare, **about)
     whole = PartPass(part, policies, sources or {}, n_total, log)
+    whole.resolved = {key: _ready(one, whole, key[0]) for key, one in resolved.items()}
     ready = {}
     for name, evaluator in evaluators.items():
         evaluator._check_kind(logs)
         ready[name] = _ready(evaluator, whole, name)
-        refuse_unstated(ready[name], logs)
+        stated = [one for key, one in whole.resolved.items() if key[0] == name]
+        for one in stated or [ready[name]]:
+            refuse_unstated(one, logs)
         ready[name]._check_logs(logs)
     _state_shares(part, shares, evaluators.values())
     with beyond_floats():
@@ -271,6 +290,7 @@ def _sums_of_rounds(
         whole.facts,
         log,
         learned=learned,
+        resolved=bare_ones,
     )
     whole.release()
     return found.bucketed() if found._has_too_many_groups else found

@@ -7,7 +7,7 @@ and of policies and models a few numbers of every round.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._rows import Rows, labels_of
 from skope_ope.evaluators.core._sample_weights import combined_weights, plain_weights
 from skope_ope.evaluators.core._sums import sums_of_rounds
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._weight_bound import largest_weight
 from skope_ope.evaluators.parts._part_sums import numbers_of_part
+from skope_ope.evaluators.static._auto import mass_above
 from skope_ope.logs.lazy._lazy_rows import first_rows
 
 
@@ -71,9 +73,24 @@ class Reading:
             ).T
         return known
 
+    def known_numbers(self, name, policy):
+        """Return the same as a list, with None for what there is not."""
+        found = self.numbers(name, policy)
+        return [None if np.isnan(one).all() else one for one in found]
+
     @cached_property
     def _numbers(self):
         return {}
+
+    def mass_above(self, policy, thresholds):
+        """Return the policy's mass of what it weighs above each threshold."""
+        mass, total, what = np.zeros(len(thresholds)), 0.0, self.stated.policies[policy]
+        for _, logs in self.lazy.read():
+            if logs is not None and len(logs):
+                omega = plain_weights(logs, None, True)
+                mass += mass_above(Target(what, logs), logs, omega, thresholds)
+                total += len(logs) if omega is None else omega.sum()
+        return mass * self.n_rounds / total
 
     def _checked(self, found):
         if len(found) != self.n_rounds:
@@ -93,7 +110,7 @@ class RowsOfFiles:
     def __init__(self, reading, owner, sums, counted=None, weighted=False):
         self.reading, self.counted, self.n_rounds = reading, counted, reading.n_rounds
         self._owner, self._offset, self._strata = owner, sums.offset, sums.frame.strata
-        evaluator = reading.stated.ready(reading.stated.evaluators[owner[0]])
+        evaluator = reading.stated.evaluator(*owner)
         self._formula = WeightedRewards(evaluator) if weighted else evaluator
 
     @property
@@ -109,8 +126,7 @@ class RowsOfFiles:
     @property
     def numbers(self):
         """Arrays w, pi, q and v of the rounds; None for what there is not."""
-        found = self.reading.numbers(*self._owner)
-        return [None if np.isnan(one).all() else one for one in found]
+        return self.reading.known_numbers(*self._owner)
 
     @cached_property
     def terms(self):
@@ -195,7 +211,7 @@ class WeightsOfFiles:
 
 def with_rows(value, reading, owner):
     """Give a value from the sums of files the rounds, which are read when asked for."""
-    evaluator, find = reading.stated.evaluators[owner[0]], value._find_reach
+    evaluator, find = reading.stated.evaluator(*owner), value._find_reach
     find.evaluator = reading.stated.ready(find.evaluator)
     about = reading, owner
     counted, weighted = value._rows.counted, find.weighted
@@ -208,3 +224,23 @@ def with_rows(value, reading, owner):
         rows = RowsOfFiles(*about, value._estimate.sums, counted, weighted=True)
         value._plain_weights = WeightsOfFiles(rows, evaluator._plain_ratio, find.bound)
     return value
+
+
+def resolved(stated, lazy, whole):
+    """Return evaluators whose "auto" is a number, by name and policy."""
+    some = {n: one for n, one in stated.evaluators.items() if stated.is_auto(one)}
+    if not some:
+        return {}
+    n_rounds = stated.n_total
+    if n_rounds is None:
+        n_rounds = sum(len(logs) for _, logs in lazy.read() if logs is not None)
+    reading, found = Reading(stated, lazy, whole, n_rounds), {}
+    positive = PositiveRounds(reading.logs, combined_weights(reading.logs, None))
+    for name, evaluator in some.items():
+        for policy in stated.policies:
+            numbers = reading.known_numbers(name, policy)
+            above = partial(reading.mass_above, policy)
+            above = above if lazy.head().logging_proba is not None else None
+            number = evaluator._auto.choose(evaluator, numbers, positive, above)
+            found[name, policy] = evaluator._auto.fixed(evaluator, number)
+    return found

@@ -4,7 +4,6 @@
 
 import numpy as np
 
-from skope_ope.evaluators.static._auto import AUTO
 from skope_ope.logs._validation import check_finite
 
 FORMULA = ("_terms", "_weights", "_combine")  # what makes the value of an evaluator
@@ -47,9 +46,9 @@ def _why_none(evaluator):
     """Return why an evaluator has no scores; None: it has."""
     if evaluator._no_scores is not None:
         return evaluator._no_scores
-    auto = evaluator._auto
-    if auto is not None and getattr(evaluator, auto.name) == AUTO:
-        return f"{auto.name}='auto' is chosen for every policy. Pass a number"
+    if evaluator._is_auto:
+        name = evaluator._auto.name
+        return f"{name}='auto' is chosen for every policy. Pass a number"
     own = _has_own_formula(type(evaluator))
     return "it is a subclass with a different formula" if own else None
 

@@ -24,6 +24,7 @@ with R the range of the rewards [2]_.
 """
 
 from copy import copy
+from functools import partial
 
 import numpy as np
 from scipy.special import expit
@@ -49,24 +50,50 @@ PARTS = Extract(lambda r: [x for x in (r.w, r.pi, r.q, r.v) if x is not None])
 class AutoParameter:
     """How the value "auto" of a parameter is chosen."""
 
-    def __init__(self, name, neutral, grid, bias=None):
-        self.name, self.neutral = name, neutral
-        self.grid, self.bias = grid, bias
+    def __init__(self, name, neutral, grid, bounds_bias=False):
+        self.name, self.neutral, self.grid = name, neutral, grid
+        self.bounds_bias = bounds_bias  # by the policy's mass above a threshold
 
-    def choose(self, evaluator, target, positive, source):
-        """Return the value of the parameter for a policy on some rounds."""
-        logs, design = positive.all_logs, positive.design
-        rounds = _rounds(target, positive, source, evaluator._moves is not None)
-        above_zero = rounds.w[rounds.w > 0]
+    def choose_in_memory(self, evaluator, target, positive, source):
+        """Return the same, of rounds in memory."""
+        logs, omega = positive.all_logs, positive.sample_weight
+        found = terms_of(PARTS, logs, target, source, positive)
+        numbers = [*found, *[None] * (4 - len(found))]
+        above = partial(mass_above, target, logs, omega)
+        above = None if logs.logging_proba is None else above
+        return self.choose(evaluator, numbers, positive, above)
+
+    def choose(self, evaluator, numbers, positive, above=None):
+        """Return the value of the parameter for a policy on some rounds.
+
+        Parameters
+        ----------
+        evaluator : StaticEvaluator
+            Whose parameter it is.
+        numbers : sequence of four
+            Arrays w, pi, q and v of all rounds; None for what there is not.
+        positive : PositiveRounds
+            The rounds.
+        above : callable, default=None
+            Takes sorted thresholds and returns the policy's mass above each of them;
+            None: the logged actions tell it.
+        """
+        logs, design, w = positive.all_logs, positive.design, numbers[0]
+        rounds = _rounds(numbers, logs, evaluator._moves is not None)
+        above_zero = w[w > 0]
         if not above_zero.size:  # nothing to trade: the weights are all zero
             return self.neutral
         grid = self.grid(above_zero, len(logs))
         values, errors = self._estimates(evaluator, grid, rounds, design)
-        if self.bias is None:
+        if self.bounds_bias:
+            if above is None:
+                above = partial(_mass_above, w, w, positive.sample_weight)
+            thresholds = np.sort(grid)
+            mass = above(thresholds)[np.searchsorted(thresholds, grid)]
+            bias = reward_width(logs) * mass / len(logs)
+        else:
             neutral, _ = self._estimates(evaluator, [self.neutral], rounds, design)
             bias = np.abs(neutral - values) + _deviation(rounds, logs)
-        else:
-            bias = self.bias(grid, rounds, target, logs, positive.sample_weight)
         loss = np.nan_to_num(errors) ** 2 + bias**2
         return float(grid[int(np.nanargmin(loss))])
 
@@ -86,12 +113,10 @@ class AutoParameter:
         return out
 
 
-def _rounds(target, positive, source, moves):
-    logs = positive.all_logs
+def _rounds(numbers, logs, moves):
+    w, pi, q, v = numbers
     offset = offset_of(logs.reward) if moves else 0.0
-    w, pi, *model = terms_of(PARTS, logs, target, source, positive)
-    q, v = (part - offset for part in model) if model else (None, None)
-    r = logs.reward - offset
+    r, q, v = (one if one is None else one - offset for one in (logs.reward, q, v))
     about = {"n_rounds": len(logs), "shift": known_shift(logs)}
     return StoredRounds(pi=pi, w=w, r=r, q=q, v=v, **about)
 
@@ -112,24 +137,19 @@ def reward_width(logs):
     return float(high - low)
 
 
-def switched_mass(grid, rounds, target, logs, omega):
-    """Bound the bias of every threshold by the range times the mass above it."""
-    thresholds = np.sort(grid)
-    if logs.logging_proba is None:  # its unbiased estimate from the logged actions
-        mass = _mass_above(rounds.w, rounds.w, omega, thresholds)
-    else:
-        mass = np.zeros(len(thresholds))
-        chunk = max(BLOCK_ENTRIES // logs.n_actions, 1)
-        for start in range(0, len(logs), chunk):
-            rows = slice(start, min(start + chunk, len(logs)))
-            pi = target.chunk(logs[rows], rows.start)
-            mu = logs.logging_proba[rows]
-            w = np.divide(pi, mu, out=np.full(pi.shape, np.inf), where=mu > 0)
-            w[pi == 0] = 0
-            share = None if omega is None else np.repeat(omega[rows], pi.shape[1])
-            mass += _mass_above(w.ravel(), pi.ravel(), share, thresholds)
-    order = np.searchsorted(thresholds, grid)
-    return reward_width(logs) * mass[order] / len(logs)
+def mass_above(target, logs, omega, thresholds):
+    """Sum a policy's probability of what it weighs above each of sorted thresholds."""
+    mass = np.zeros(len(thresholds))
+    chunk = max(BLOCK_ENTRIES // logs.n_actions, 1)
+    for start in range(0, len(logs), chunk):
+        rows = slice(start, min(start + chunk, len(logs)))
+        pi = target.chunk(logs[rows], rows.start)
+        mu = logs.logging_proba[rows]
+        w = np.divide(pi, mu, out=np.full(pi.shape, np.inf), where=mu > 0)
+        w[pi == 0] = 0
+        share = None if omega is None else np.repeat(omega[rows], pi.shape[1])
+        mass += _mass_above(w.ravel(), pi.ravel(), share, thresholds)
+    return mass
 
 
 def _mass_above(w, mass, omega, thresholds):

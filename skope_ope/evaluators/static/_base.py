@@ -177,12 +177,23 @@ class StaticEvaluator(BaseEvaluator):
         logs = self.logs_ if logs is None else logs
         return clipping_curve(self, policy, logs, bounds)
 
+    @property
+    def _is_auto(self):
+        """Whether a parameter is "auto"."""
+        return self._auto is not None and getattr(self, self._auto.name) == AUTO
+
+    @property
+    def _chosen_number(self):
+        """The number that "auto" was for a policy, by the name of the parameter."""
+        name = self._auto.name if self._was_auto else None
+        return {} if name is None else {name: getattr(self, name)}
+
     def _chosen(self, target, positive, source):
         """Return self, or a copy with the number that "auto" is for this policy."""
         auto = self._auto
-        if auto is None or getattr(self, auto.name) != AUTO:
+        if not self._is_auto:
             return self
-        return auto.fixed(self, auto.choose(self, target, positive, source))
+        return auto.fixed(self, auto.choose_in_memory(self, target, positive, source))
 
     def _check_target(self, target):
         refuse_learning(type(self).__name__, target)
@@ -241,7 +252,7 @@ class StaticEvaluator(BaseEvaluator):
 
     def _unstated(self, logs):
         auto = self._auto
-        if auto is not None and getattr(self, auto.name) == AUTO:
+        if self._is_auto:
             return f"{auto.name}='auto' is chosen from all rounds. Pass a number."
         return self._unstated_model()
 
@@ -253,7 +264,8 @@ class StaticEvaluator(BaseEvaluator):
         for policy in whole.policies:
             target = whole.target(policy)
             self._check_target(target)
-            self._add_to(whole, (name, policy, None), target, source)
+            one = whole.resolved.get((name, policy), self)
+            one._add_to(whole, (name, policy, None), target, source)
 
     def _add_to(self, whole, key, target, source):
         """Add what a pass does for one policy, and return its job."""

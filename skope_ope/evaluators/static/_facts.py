@@ -37,10 +37,7 @@ class StaticFacts:
 
     def entries(self):
         """Return numbers and functions by name, for `Diagnostics`."""
-        found = {"n_rounds": self.positive.n}
-        if self.evaluator._was_auto:
-            name = self.evaluator._auto.name
-            found[name] = getattr(self.evaluator, name)
+        found = {"n_rounds": self.positive.n} | self.evaluator._chosen_number
         if self.overlap is not None:
             found |= self._of_weights()
         if self.job.source is not None:

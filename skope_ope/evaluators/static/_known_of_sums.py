@@ -121,7 +121,7 @@ def _about_its_value(evaluator, summary, estimate):
 def _entries(evaluator, summary, log):
     """Return the diagnostics that sums tell, by name."""
     overlap = summary.overlap if evaluator._uses_weights else None
-    found = {"n_rounds": summary.n}
+    found = {"n_rounds": summary.n} | evaluator._chosen_number
     if evaluator._weight_kind != "plain":  # several loggers may have acted
         found |= _of_loggers(evaluator, summary)
     if overlap is not None:

@@ -13,7 +13,6 @@ from skope_ope.evaluators.core._weights import switch
 from skope_ope.evaluators.static._auto import (
     AUTO,
     AutoParameter,
-    switched_mass,
     threshold_grid,
 )
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
@@ -63,7 +62,7 @@ class SwitchDR(DoublyRobustBase):
         **DoublyRobustBase._parameter_constraints,
         "tau": [Interval(Real, 0, None, closed="both"), StrOptions({AUTO})],
     }
-    _auto = AutoParameter("tau", float("inf"), threshold_grid, switched_mass)
+    _auto = AutoParameter("tau", float("inf"), threshold_grid, bounds_bias=True)
 
     def __init__(
         self,
