@@ -48,6 +48,8 @@ POOLINGS = [
     {"pooling": "naive"},
     {"pooling": "balanced"},
     {"pooling": "weighted", "divergences": {2: 0.5, 0: 1.0, 1: 2.0}},
+    {"pooling": "weighted"},
+    {"pooling": "weighted", "divergences": "per_logger"},
 ]
 LOGGERS = [MultiLoggerIPS(**pooling) for pooling in POOLINGS]
 LOGGERS += [MultiLoggerIPS(self_normalized=True, **pooling) for pooling in POOLINGS]

@@ -14,6 +14,7 @@ from skope_ope import (
     DoublyRobust,
     DRos,
     LogSmoothing,
+    MultiLoggerDR,
     MultiLoggerIPS,
     RewardModelPolicy,
     SubGaussianIPS,
@@ -40,6 +41,10 @@ EVALUATORS = {
     "LogSmoothing": LogSmoothing(lam=0.1),
     "balanced": MultiLoggerIPS(pooling="balanced"),
     "naive": MultiLoggerIPS(self_normalized=True),
+    "pooled": MultiLoggerIPS(pooling="weighted"),
+    "own": MultiLoggerDR(
+        pooling="weighted", divergences="per_logger", reward_model="q"
+    ),
 }
 
 
@@ -63,7 +68,7 @@ def pair(request, tmp_path):
     if request.param == "groups and weights":
         given = {"group": rng.integers(0, 60, 600), "sample_weight": rng.random(600)}
     if request.param == "loggers":
-        names = ["balanced", "naive"]
+        names = ["balanced", "naive", "pooled", "own"]
         proba, logger = rng.uniform(0.2, 0.8, (600, 2)), rng.integers(0, 2, 600)
         given = {"logger": logger, "logger_proba": proba}
         given["propensity"] = proba[np.arange(600), logger]

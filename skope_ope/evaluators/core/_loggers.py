@@ -56,6 +56,11 @@ class Loggers:
     def __len__(self):
         return len(self.labels)
 
+    @property
+    def stated_labels(self):
+        """Labels of all loggers whose shares are stated, or of those that acted."""
+        return self.labels if self.positive.shares is None else label_list(self.logs)
+
     @cached_property
     def design(self):
         """The design of the rounds whose strata are the loggers."""
@@ -114,11 +119,11 @@ class LoggerRounds:
         out[:] = self.whole.proba[self.rows].T
         return out
 
-    @cached_property
-    def inverse(self):
-        """One over each of these probabilities."""
-        out = self.whole.buffer("inverse", len(self.index))
-        return np.divide(1.0, self.proba, out=out)
+    @property
+    def stated_proba(self):
+        """The same of all loggers whose shares are stated; of those that acted."""
+        logs, stated = self.whole.logs, self.whole.positive.shares
+        return self.proba if stated is None else logs.logger_proba[self.rows].T
 
     @cached_property
     def lowest(self):

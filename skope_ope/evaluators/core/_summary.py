@@ -78,7 +78,7 @@ def summary_of(found, evaluator, job):
         found.ends.get(job),
         found.facts.get(None, {}) | found.facts.get(job, {}),
     )
-    out.bound = found.ends.get(weights)
+    out.bound, out.found, out.key = found.ends.get(weights), found, job
     return out
 
 
@@ -89,6 +89,7 @@ class Summary:
     bound = None  # what is known of weights that were not logged
     job = None  # in memory what was done, which divergences follow from
     rows = None  # the rounds, where they can be asked
+    found = key = None  # what a pass found, and whose the sums are
     weighing = None  # of several loggers, see `Weighing`
     of_loggers = None  # the same with the weights of each of them
 

@@ -14,11 +14,12 @@ from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.core._part_weights import LOGGERS
 from skope_ope.evaluators.core._summary import Summary
 from skope_ope.evaluators.core._sums import weights_of
+from skope_ope.evaluators.multi_logger._divergences import PooledDivergences
 from skope_ope.evaluators.multi_logger._facts import MultiLoggerFacts
 from skope_ope.evaluators.multi_logger._jobs import (
     LoggerStrata,
-    PerLoggerJob,
     PooledJob,
+    with_roots,
 )
 from skope_ope.evaluators.multi_logger._poolings import (
     Balanced,
@@ -26,6 +27,8 @@ from skope_ope.evaluators.multi_logger._poolings import (
     Naive,
     Weighted,
     WeightedAsGiven,
+    divergences_of,
+    roots_of,
 )
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.exceptions import LoggerWarning
@@ -57,9 +60,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
         if not isinstance(self.divergences, str):
             known = label_list(self.logs_) if hasattr(self, "logs_") else None
             return WeightedAsGiven(self.divergences, known)
-        if self.divergences == "pooled":
-            return Weighted(PooledJob, self.cross_fit, needs_logger_proba=True)
-        return Weighted(PerLoggerJob, self.cross_fit, needs_logger_proba=False)
+        return Weighted(self.divergences, self.cross_fit)
 
     def _check_logs(self, logs):
         super()._check_logs(logs)
@@ -122,18 +123,21 @@ class MultiLoggerEvaluator(StaticEvaluator):
         return self.pooling == "balanced"
 
     def _unstated(self, logs):
-        if self.pooling == "weighted":
-            if isinstance(self.divergences, str):
-                return (
-                    f"divergences={self.divergences!r} are estimated from all "
-                    "rounds. Pass one number per logger."
-                )
-            if self.cross_fit is not None:
-                return "cross_fit splits all rounds. Pass cross_fit=None."
+        if self.pooling == "weighted" and self.cross_fit is not None:
+            return "cross_fit splits all rounds. Pass cross_fit=None."
         return super()._unstated(logs)
 
+    def _enter_frame(self, whole, name):
+        if self._strategy.estimates is not None:
+            raise ValueError(
+                f"{type(self).__name__} cannot be summed inside a lazy frame: "
+                f"divergences={self.divergences!r} are estimated from all rounds. Pass "
+                "one number per logger."
+            )
+        super()._enter_frame(whole, name)
+
     def _mixes_loggers(self, logs):
-        return self.pooling == "balanced"
+        return self._strategy.needs_logger_proba
 
     @property
     def _tallied_weight(self):
@@ -149,23 +153,27 @@ class MultiLoggerEvaluator(StaticEvaluator):
         kind = self._weight_kind
         return kind if folds is None else f"{kind} in {folds} folds"
 
-    def _sums_in(self, whole):
-        if self._strategy.cross_fit is None:
-            return whole.sums_by(LOGGERS)
-        design = self._strata(whole).design
-        return whole.sums_by(f"{LOGGERS} in {self._strategy.cross_fit} folds", design)
-
-    def _strata(self, whole):
-        return LoggerStrata(whole.loggers, self._strategy.cross_fit)
-
     def _add_to(self, whole, key, target, source):
-        whole.add_weights(self._weight_kind, key[1], target)
+        strategy, policy = self._strategy, key[1]
+        whole.add_weights(self._weight_kind, policy, target)
         if self._weight_kind == "mixture" and whole.keeps_rounds:
-            whole.add_weights("loggers", key[1], target)  # diagnostics of each
-        make = self._strategy.job
-        if make is not Job:
-            make = partial(make, strata=self._strata(whole))
-        return whole.add(key, self, self._sums_in(whole), target, source, make)
+            whole.add_weights("loggers", policy, target)  # diagnostics of each
+        if strategy.estimates is None:
+            return whole.add(key, self, whole.sums_by(LOGGERS), target, source)
+        name, folds = LOGGERS, strategy.cross_fit
+        strata, make = LoggerStrata(whole.loggers, folds), Job
+        if folds is not None:
+            name = f"{LOGGERS} in {folds} folds"
+        sums = whole.sums_by(name, strata.design)
+        if strategy.estimates == "pooled":
+            labels = whole.loggers.stated_labels
+            pooled = PooledDivergences(labels, strata.fold, strata.n_folds)
+            whole.ends[divergences_of(key)] = pooled
+            make = partial(PooledJob, pooled=pooled)
+        elif strata.design.omega is not None:
+            roots = whole.sums_by(f"{name}, roots", with_roots(strata.design))
+            whole.add_job(Job(self, target, source, roots_of(key), roots))
+        return whole.add(key, self, sums, target, source, make)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from skope_ope._pairs import WithPairs
 from skope_ope._sklearn import validate_params
 from skope_ope._types import ArrayLike
 from skope_ope.evaluators.core._stratum_sums import indicators
+from skope_ope.evaluators.core._tally import merged_labels, places_in
+from skope_ope.logs._labels import texts_of_labels
 
 FLOOR = 1e-12  # of the largest divergence
 
@@ -164,8 +167,8 @@ def given_divergences(given, labels, known=None):
     return values
 
 
-class PooledDivergences:
-    r"""Divergences of all loggers from the rounds of all of them."""
+class PooledDivergences(WithPairs):
+    r"""Sums for the divergences of all loggers, from the rounds of all of them."""
 
     # With :math:`u = \pi_i / \bar\pi` and the term :math:`z = v + (\pi / \pi_i)\, e`
     # that logger i would have given in a round of any logger,
@@ -174,24 +177,28 @@ class PooledDivergences:
     #     \bar z_i = \frac{\sum u z}{\sum u},
     #
     # which is not negative, and uses the large terms that logger i happened to miss.
+    # Sums of parts of a log add up.
 
-    def __init__(self, n_loggers, folds=None, n_folds=1):
-        self.folds, self.n_folds = folds, n_folds
-        self.mass, self.first, self.second = np.zeros((3, n_folds, n_loggers))
+    def __init__(self, labels, folds=None, n_folds=1):
+        self.labels, self.folds, self.n_folds = list(labels), folds, n_folds
+        self.offset = 0.0  # what was subtracted from z
+        self.mass, self.first, self.second = np.zeros((3, n_folds, len(self.labels)))
 
     def add(self, block, rounds):
         """Add the rounds of a block."""
         loggers = block.loggers
-        proba, y = loggers.proba, 1 / loggers.mixture
+        proba, y = loggers.stated_proba, 1 / loggers.mixture
         if block.omega is not None:
             y = block.omega * y
         # other rewards have other divergences: what was subtracted comes back
-        x = rounds.pi * (block.reward if rounds.q is None else rounds.residual)
+        x = rounds.pi * (
+            rounds.r + rounds.offset if rounds.q is None else rounds.residual
+        )
         by_fold = self._by_fold(block.rows)
         xy = by_fold(x * y)
         self.mass += by_fold(y) @ proba.T
         self.first += xy.sum(axis=1, keepdims=True)
-        self.second += _tails(x * xy, loggers)
+        self.second += _tails(x * xy, proba)
         if rounds.v is not None:  # the square of pi_i v + x
             v, vy = rounds.v, by_fold(rounds.v * y)
             self.first += vy @ proba.T
@@ -205,12 +212,14 @@ class PooledDivergences:
         own = indicators(self.folds[rows], self.n_folds)
         return lambda values: own * values
 
-    def variances(self, without=None):
-        """Divergences of the loggers, from all folds or all but one."""
+    def variances(self, labels, without=None):
+        """Divergences of some loggers, from all folds or all but one."""
         # Infinite where a logger lacks support, NaN where no round tells of it.
         keep = np.arange(self.n_folds) != (-1 if without is None else without)
+        places = places_in(self.labels, labels)
         mass, first, second = (
-            sums[keep].sum(axis=0) for sums in (self.mass, self.first, self.second)
+            sums[keep].sum(axis=0)[places]
+            for sums in (self.mass, self.first, self.second)
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             mean, square = first / mass, second / mass
@@ -219,12 +228,43 @@ class PooledDivergences:
             variance[rounding] = 0.0
         return variance
 
+    def __add__(self, other):
+        """Return the sums of both parts; loggers meet by their labels."""
+        if not isinstance(other, PooledDivergences):
+            return NotImplemented
+        out = PooledDivergences(merged_labels(self.labels, other.labels))
+        out.offset = min(self.offset, other.offset, key=abs)
+        for one in (self, other):
+            places, step = places_in(out.labels, one.labels), one.offset - out.offset
+            moved = one.second + 2 * step * one.first + step * step * one.mass
+            out.mass[:, places] += one.mass
+            out.first[:, places] += one.first + step * one.mass
+            out.second[:, places] += moved if step else one.second
+        return out
 
-def _tails(square, loggers):
+    def to_table(self):
+        """Return the sums as a dict of arrays."""
+        sums = {f"divergences_{name}": getattr(self, name) for name in SUMS}
+        sums["divergences_offset"] = np.array(self.offset)
+        return {"divergences_labels": texts_of_labels(self.labels)} | sums
+
+    @classmethod
+    def from_table(cls, table, labels):
+        """Return the sums that `to_table` wrote."""
+        out = cls(map(labels, table["divergences_labels"].tolist()))
+        for name in SUMS:
+            setattr(out, name, table[f"divergences_{name}"])
+        out.offset = float(table["divergences_offset"])
+        return out
+
+
+SUMS = "mass", "first", "second"
+
+
+def _tails(square, proba):
     """Return sums of square / proba, infinite where a square has no support."""
-    if loggers.lowest > 0:
-        return square @ loggers.inverse.T
-    proba = loggers.proba
+    if proba.min() > 0:
+        return square @ (1 / proba).T
     inverse = np.divide(1.0, proba, out=np.zeros_like(proba), where=proba > 0)
     lost = (square > 0).astype(float) @ (proba == 0).T.astype(float)
     return np.where(lost > 0, np.inf, square @ inverse.T)

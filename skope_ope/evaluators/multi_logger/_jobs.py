@@ -8,7 +8,6 @@ import numpy as np
 
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._engine import Job
-from skope_ope.evaluators.core._sums import JointSums
 from skope_ope.evaluators.multi_logger._divergences import PooledDivergences
 from skope_ope.logs._folds import HeldOut
 
@@ -28,10 +27,6 @@ class LoggerStrata:
             codes = loggers.index * self.n_folds + self.fold
             self.design = loggers.positive.design.with_strata(codes, labels)
 
-    def by_fold(self, values):
-        """Return an array with a row per stratum by logger and fold."""
-        return values.reshape(len(self.loggers), self.n_folds, *values.shape[1:])
-
 
 def _folds(loggers, cross_fit):
     """Return the fold of every round: blocks of the rounds of a logger, or groups."""
@@ -50,71 +45,59 @@ def _folds(loggers, cross_fit):
     return folds
 
 
-@dataclass(eq=False)
-class PerLoggerJob(Job):
-    """A job that takes the divergence of a logger from its own rounds alone."""
+def with_roots(design):
+    """Return a design of the roots of sample weights: its squares are the weights."""
+    root = np.sqrt(design.omega)
+    return Design(design.n_rounds, root, design.stratum, design.strata)
 
-    strata: LoggerStrata = None
-    # Sums of the terms with the roots of the sample weights: its squares have the
-    # weights themselves; None: those of the job
-    spread: JointSums | None = None
 
-    def take(self, block, rounds):
-        """Put the terms of a block."""
-        super().take(block, rounds)
-        if self.design.omega is None or not isinstance(self.sums, JointSums):
-            return
-        if self.spread is None:
-            d, root = self.design, np.sqrt(self.design.omega)
-            rooted = Design(d.n_rounds, root, d.stratum, d.strata)
-            self.spread = JointSums(rooted, self.sums.offset, halves=False)
-        terms = self.evaluator._terms(rounds)
-        self.spread.put(self.key, terms, self.evaluator._moves)
-        self.spread.add_rounds(block)
+def sample_variances(sums, self_normalized, n_folds=1, without=None):
+    """Sample variances of the terms by logger, from all folds or all but one.
 
-    def variances(self, without=None):
-        """Sample variances of the terms, from all folds or all but one."""
-        # Those of the rewards themselves, whatever was subtracted from them: the
-        # weights of self-normalised estimates are proportional to what is subtracted.
-        joint, strata = self.sums if self.spread is None else self.spread, self.strata
-        sums = joint.of(self.key)
-        first, _ = sums.about(np.zeros(sums.n_terms), 0.0)
-        total = first.sum(axis=0)
-        _, second = sums.about(total[:-1] / total[-1], 0.0)  # near: digits stay
-        keep = np.arange(strata.n_folds) != without
-        _, kept = sums.about(np.array(sums.origin), sums.offset)  # as it was summed
-        second, kept = (strata.by_fold(q)[:, keep].sum(axis=1) for q in (second, kept))
-        count = strata.by_fold(sums.frame.count)[:, keep].sum(axis=1)
-        plain = np.ones(sums.n_terms + 1)
-        plain[-1] = 0.0
-        if self.evaluator.self_normalized:
-            plain[-2] = 0.0  # the weights, by which the sum of the others is divided
-        parts = plain[:, None] * second * plain
-        square, noise = parts.sum(axis=(1, 2)), np.abs(parts).sum(axis=(1, 2))
-        line, size = second[:, -1] @ plain, second[:, -1, -1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spread = square - line * line / size
-            moved = 2e-15 * np.abs(plain[:, None] * kept * plain).sum(axis=(1, 2))
-            spread[spread <= np.maximum(ROUNDING * noise, moved)] = 0.0
-            return np.where(count > 1, spread / size * count / (count - 1), np.nan)
+    Parameters
+    ----------
+    sums : Sums
+        Of the terms by logger and fold, over a design `with_roots` where rounds weigh
+        differently.
+    self_normalized : bool
+        Whether the last term is what the others are divided by.
+    n_folds : int, default=1
+        Number of folds.
+    without : int, default=None
+        The fold that does not count.
+    """
+    # Those of the rewards themselves, whatever was subtracted from them: the weights
+    # of self-normalised estimates are proportional to what is subtracted.
+    first, _ = sums.about(np.zeros(sums.n_terms), 0.0)
+    total = first.sum(axis=0)
+    _, second = sums.about(total[:-1] / total[-1], 0.0)  # near: digits stay
+    keep = np.arange(n_folds) != without
+    _, kept = sums.about(np.array(sums.origin), sums.offset)  # as it was summed
+    second, kept, count = (
+        values.reshape(-1, n_folds, *values.shape[1:])[:, keep].sum(axis=1)
+        for values in (second, kept, sums.frame.count)
+    )
+    plain = np.ones(sums.n_terms + 1)
+    plain[-1] = 0.0
+    if self_normalized:
+        plain[-2] = 0.0  # the weights, by which the sum of the others is divided
+    parts = plain[:, None] * second * plain
+    square, noise = parts.sum(axis=(1, 2)), np.abs(parts).sum(axis=(1, 2))
+    line, size = second[:, -1] @ plain, second[:, -1, -1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = square - line * line / size
+        moved = 2e-15 * np.abs(plain[:, None] * kept * plain).sum(axis=(1, 2))
+        spread[spread <= np.maximum(ROUNDING * noise, moved)] = 0.0
+        return np.where(count > 1, spread / size * count / (count - 1), np.nan)
 
 
 @dataclass(eq=False)
 class PooledJob(Job):
     """A job that takes the divergences of all loggers from all their rounds."""
 
-    strata: LoggerStrata = None
     pooled: PooledDivergences | None = None  # what the divergences need
 
     def take(self, block, rounds):
         """Put the terms of a block, and add what the divergences need."""
         super().take(block, rounds)
-        if self.pooled is None:
-            strata = self.strata
-            about = len(strata.loggers), strata.fold, strata.n_folds
-            self.pooled = PooledDivergences(*about)
         self.pooled.add(block, rounds)
-
-    def variances(self, without=None):
-        """Divergences from all folds or all but one, NaN where no round tells any."""
-        return self.pooled.variances(without)

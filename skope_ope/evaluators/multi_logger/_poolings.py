@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._loggers import MixtureOverlap
 from skope_ope.evaluators.core._pooling import pooled, stratified
 from skope_ope.evaluators.multi_logger._divergences import (
@@ -15,6 +14,7 @@ from skope_ope.evaluators.multi_logger._divergences import (
     given_divergences,
     optimal_weights,
 )
+from skope_ope.evaluators.multi_logger._jobs import sample_variances
 from skope_ope.evaluators.multi_logger._weighed_overlap import (
     WeighedOverlap,
     by_logger,
@@ -22,6 +22,16 @@ from skope_ope.evaluators.multi_logger._weighed_overlap import (
 from skope_ope.exceptions import LoggerWarning
 
 DROPPED = 0.01  # of its share of the rounds: a logger that weighs less is left out
+
+
+def roots_of(key):
+    """Return what sums with the roots of sample weights are found by."""
+    return ("roots", key[0]), *key[1:]
+
+
+def divergences_of(key):
+    """Return what `PooledDivergences` are found by."""
+    return ("divergences", key[0]), *key[1:]
 
 
 class LoggersOfSums:
@@ -48,9 +58,18 @@ class LoggersOfSums:
         """What each of them could not do of what the policy does."""
         return by_logger(self.summary).missing
 
-    def variances(self, without=None):
-        """Divergences that the rounds tell, of all folds or all but one."""
-        return self.summary.job.variances(without)
+    def pooled_divergences(self, without=None):
+        """Divergences that the rounds of all tell, of all folds or all but one."""
+        summary = self.summary
+        known = summary.found.ends[divergences_of(summary.key)]
+        return known.variances(self.labels, without)
+
+    def own_divergences(self, without=None):
+        """Divergences that the rounds of each tell, of all folds or all but one."""
+        summary = self.summary
+        sums = summary.found.sums.of(roots_of(summary.key)) or summary.sums
+        normalized = summary.evaluator.self_normalized
+        return sample_variances(sums, normalized, self.sizes.shape[1], without)
 
 
 @dataclass(frozen=True)
@@ -80,9 +99,9 @@ class Weighing:
 class Naive:
     """Rounds weigh pi / p, and all loggers the same."""
 
-    job = Job
     cross_fit = None
     needs_logger_proba = False
+    estimates = None  # how divergences are estimated: "pooled" or "per_logger"
 
     def weight(self, rounds):
         """Return the importance weights of a block of rounds."""
@@ -114,15 +133,20 @@ class Balanced(Naive):
 class Weighted(Naive):
     """Rounds weigh pi / p, and loggers by estimates of their divergences."""
 
-    def __init__(self, job, cross_fit, needs_logger_proba):
-        self.job, self.cross_fit = job, cross_fit
-        self.needs_logger_proba = needs_logger_proba
+    def __init__(self, estimates, cross_fit=None):
+        self.estimates, self.cross_fit = estimates, cross_fit
+        self.needs_logger_proba = estimates == "pooled"
+
+    def _divergences(self, loggers, without=None):
+        if self.estimates == "pooled":
+            return loggers.pooled_divergences(without)
+        return loggers.own_divergences(without)
 
     def weigh(self, loggers):
         """Return the `Weighing` of the loggers of some sums."""
         if self.cross_fit is not None:
             return self._by_fold(loggers)
-        found = loggers.variances()
+        found = self._divergences(loggers)
         unknown = np.isnan(found)
         why = (
             "logger {!r} has a single round, too few to estimate its divergence. "
@@ -144,12 +168,12 @@ class Weighted(Naive):
     def _by_fold(self, loggers):
         """Return weights of the rounds of every fold that the other folds tell."""
         sizes = loggers.sizes
-        divergences, low = floored(completed(loggers.variances())[0])
+        divergences, low = floored(completed(self._divergences(loggers))[0])
         weights, unknown = np.zeros(sizes.shape), np.zeros(len(sizes), dtype=bool)
         for k, size in enumerate(sizes.T):
             # A logger of which the other folds tell nothing is no reason to drop its
             # rounds. What all folds tell of it would bring the bias back.
-            others, missed = completed(loggers.variances(without=k))
+            others, missed = completed(self._divergences(loggers, without=k))
             others, raised = floored(others)
             unknown |= missed & (size > 0)
             low = low | raised
@@ -172,7 +196,7 @@ class WeightedAsGiven(Weighted):
     """Rounds weigh pi / p, and loggers by divergences that are known."""
 
     def __init__(self, given, known):
-        super().__init__(Job, None, False)
+        super().__init__(None)
         self.given, self.known = given, known
 
     def weigh(self, loggers):

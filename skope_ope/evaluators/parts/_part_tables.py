@@ -15,6 +15,7 @@ from skope_ope.evaluators.core._summary import SumsByDesign
 from skope_ope.evaluators.core._sums import JointSums
 from skope_ope.evaluators.core._tally import RoundCounts, Tally
 from skope_ope.evaluators.core._weight_bound import WeightBound
+from skope_ope.evaluators.multi_logger._divergences import PooledDivergences
 from skope_ope.evaluators.slate._control_variates import Regression
 from skope_ope.evaluators.slate._estimability import Estimable
 from skope_ope.logs._labels import arrays_of_labels, label_of_text, text_of_label
@@ -139,6 +140,7 @@ def _small(sums):
 
 def _ends_of(table):
     kinds = {"extremes_numbers": Extremes, "bound_source": WeightBound}
+    kinds["divergences_mass"] = PooledDivergences
     kind = next((kinds[name] for name in kinds if name in table), RoundEnds)
     return kind.from_table(table, label_of_text)
 
