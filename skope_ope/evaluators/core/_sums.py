@@ -433,11 +433,6 @@ class Sums:
         about = self._numbers, self.moves or (None,), self.slants, self._half
         return Sums(self.joint.scaled(factor), *about)
 
-    def bucketed(self, n_buckets):
-        """Return the sums with hash buckets in place of clusters."""
-        about = self._numbers, self.moves or (None,), self.slants, self._half
-        return Sums(self.joint.bucketed(n_buckets), *about)
-
 
 def sums_of_rounds(
     design, terms, offset=0.0, upper=None, moves=None, products=True, along=()

@@ -61,6 +61,7 @@ def ibis_frame(data):
 
 
 LOGGED = {"one": "one_logged"}
+OWN_DIVERGENCES = {"pooling": "weighted", "divergences": "per_logger"}
 N_FIRST = 20_000  # rows that are asked for before all others
 ROWS = {"action": "a", "reward": "r", "propensity": "p"}  # of frames made here
 
@@ -466,6 +467,7 @@ def test_empty_frames_and_weights_of_zero():
         ("one", Replay(), (TypeError, ValueError), "Replay"),
         ("one", MRDR(), (TypeError, ValueError), "MRDR"),
         ("one", MultiLoggerIPS(pooling="balanced"), ValueError, "logger_proba="),
+        ("one", MultiLoggerIPS(**OWN_DIVERGENCES), ValueError, "one number per logger"),
     ],
 )
 def test_what_cannot_be_pushed_down_is_refused(policy, evaluator, error, said):
