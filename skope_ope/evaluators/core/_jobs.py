@@ -17,14 +17,21 @@ from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sums import JointSums
 from skope_ope.evaluators.core._tally import RoundCounts
 
+MOST_POLICIES = 32  # of a pass: there are products of the terms of any two of them
+
 
 def evaluate_jobs(jobs, positive, n_jobs=1, keep=False):
     """Return values: of (evaluator, policy, model), or those and an outcome, each."""
-    whole = passed(jobs, positive, n_jobs, keep)
-    with beyond_floats():
-        found = [job.evaluator._policy_value(job, whole) for job in whole.jobs]
-    whole.release()
-    return found
+    targets, found = list(dict.fromkeys(id(target) for _, target, *_ in jobs)), {}
+    for start in range(0, len(targets), MOST_POLICIES):
+        some = set(targets[start : start + MOST_POLICIES])
+        here = [k for k, (_, target, *_) in enumerate(jobs) if id(target) in some]
+        whole = passed([jobs[k] for k in here], positive, n_jobs, keep)
+        with beyond_floats():
+            for k, job in zip(here, whole.jobs, strict=True):
+                found[k] = job.evaluator._policy_value(job, whole)
+        whole.release()
+    return [found[k] for k in range(len(jobs))]
 
 
 def passed(jobs, positive, n_jobs=1, keep=False):

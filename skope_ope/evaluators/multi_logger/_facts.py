@@ -93,7 +93,9 @@ class MultiLoggerFacts(StaticFacts):
         [job] = whole.jobs
         summary = summary_of(whole, weighted, job.key)
         summary.job = job
-        return weighted._weighing(summary).divergences
+        found = weighted._weighing(summary).divergences
+        whole.release()
+        return found
 
     def predicted_variance_ratio(self):
         """Variance of the best weighting over that of the naive estimate."""

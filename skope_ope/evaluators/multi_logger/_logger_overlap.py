@@ -254,6 +254,7 @@ def _policy_columns(policy, loggers):
         for owner, sums in ((one, whole.sums.of(one)) for one in owners)
     )
     found = by_logger(of_each)
+    whole.release()
     shares = found.effective_sample_size / loggers.count
     columns = shares.tolist(), found.max_w.tolist(), found.missing.tolist()
     if loggers.proba is None:
