@@ -321,6 +321,7 @@ class ValueSummary:
                 found[label] = self._nothing(part, name, label)
                 continue
             summary = part.by_evaluator[name][policy]
+            summary.whole = of_all
             value = self._value(part, summary, policy, name)
             value.estimator = f"{value.estimator} of {label!r}"
             # the range of the rewards is that of the whole log

@@ -56,7 +56,9 @@ BY_RULE = {
     rf"files/defaults/~?{FITTED}": "folds of HashKFold, where memory has KFold",
     r"files/fit/~?DRns.*": "folds of HashKFold, where memory has KFold",
     r"files/audit/findings": "files do not tell that propensities were estimated",
-    r"days/.*([Bb]alanced|weighted pooled|match=action).*": "every day has a mixture",
+    r"days/.*([Bb]alanced.*|weighted( pooled.*| other| minus| by day)?|match=action.*)": (
+        "every day has its own mixture of loggers"
+    ),
     r"days/named/Cascade.*": "NaN in memory where no whole slate matches",
     r".*/named/SlateIPS self-normalised minus": "sums do not know the common rounds",
 }

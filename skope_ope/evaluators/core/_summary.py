@@ -89,6 +89,7 @@ class Summary:
     bound = None  # what is known of weights that were not logged
     job = None  # in memory what was done, which divergences follow from
     rows = None  # the rounds, where they can be asked
+    whole = None  # the `Summary` of all rounds, of which these are some
     found = key = None  # what a pass found, and whose the sums are
     weighing = None  # of several loggers, see `Weighing`
     of_loggers = None  # the same with the weights of each of them

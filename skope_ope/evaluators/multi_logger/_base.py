@@ -83,7 +83,11 @@ class MultiLoggerEvaluator(StaticEvaluator):
         """Return the `Weighing` of the loggers."""
         if summary.weighing is None:
             folds = self._strategy.cross_fit is not None
-            summary.weighing = self._strategy.weigh(LoggersOfSums(summary, folds))
+            loggers = LoggersOfSums(summary, folds)
+            if summary.whole is None:
+                summary.weighing = self._strategy.weigh(loggers)
+            else:
+                summary.weighing = self._weighing(summary.whole).of_some(loggers)
         return summary.weighing
 
     def _pooling(self, summary):

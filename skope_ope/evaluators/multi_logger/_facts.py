@@ -70,7 +70,7 @@ class MultiLoggerFacts(StaticFacts):
         if weighing.divergences is not None:
             weights, stratum = weighing.weights, self.job.design.stratum
             factor = weights.ravel() * (
-                self.positive.n / (weights * weighing.sizes).sum()
+                self.positive.n / (weights * weighing.loggers.sizes).sum()
             )
             stratum = None if stratum is None else self.positive.of(stratum)
             factor = factor[0] if stratum is None else factor[stratum]

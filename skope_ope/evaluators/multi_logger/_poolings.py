@@ -8,6 +8,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._loggers import MixtureOverlap
 from skope_ope.evaluators.core._pooling import pooled, stratified
+from skope_ope.evaluators.core._tally import places_in
 from skope_ope.evaluators.multi_logger._divergences import (
     completed,
     floored,
@@ -81,7 +82,7 @@ class Weighing:
     weights: np.ndarray
     # From which the weights follow; None where they follow from none
     divergences: np.ndarray | None
-    sizes: np.ndarray  # (weighted) number of rounds by logger and fold
+    loggers: LoggersOfSums
     warnings: tuple = ()  # warnings about the divergences
 
     @property
@@ -92,8 +93,14 @@ class Weighing:
     @property
     def shares(self):
         """Weights of all rounds of every logger, n_i lambda_i."""
-        total = (self.weights * self.sizes).sum(axis=1)
+        total = (self.weights * self.loggers.sizes).sum(axis=1)
         return total / total.sum()
+
+    def of_some(self, loggers):
+        """Return the same weights of loggers who acted in some of the rounds."""
+        rows = places_in(self.loggers.labels, loggers.labels)
+        known = None if self.divergences is None else self.divergences[rows]
+        return Weighing(self.weights[rows], known, loggers)
 
 
 class Naive:
@@ -109,7 +116,7 @@ class Naive:
 
     def weigh(self, loggers):
         """Return the `Weighing` of the loggers of some sums."""
-        return Weighing(np.ones(loggers.sizes.shape), None, loggers.sizes)
+        return Weighing(np.ones(loggers.sizes.shape), None, loggers)
 
     def overlap(self, summary, weighing):
         """Return sums of the weights as they enter."""
@@ -234,7 +241,7 @@ def _weighing(
         )
         for i in np.flatnonzero(low)
     ]
-    return Weighing(weights, divergences, loggers.sizes, tuple(warned))
+    return Weighing(weights, divergences, loggers, tuple(warned))
 
 
 def _chosen(weights, divergences):
