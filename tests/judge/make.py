@@ -56,9 +56,8 @@ BY_RULE = {
     rf"files/defaults/~?{FITTED}": "folds of HashKFold, where memory has KFold",
     r"files/fit/~?DRns.*": "folds of HashKFold, where memory has KFold",
     r"files/audit/findings": "files do not tell that propensities were estimated",
-    r"days/.*([Bb]alanced.*|weighted( pooled.*| other| minus| by day)?|match=action.*)": (
-        "every day has its own mixture of loggers"
-    ),
+    r"days/.*([Bb]alanced|match=action).*": "every day has its own mixture of loggers",
+    r"days/.*weighted( pooled.*| other| minus| by day)?": "the same, for divergences",
     r"days/named/Cascade.*": "NaN in memory where no whole slate matches",
     r".*/named/SlateIPS self-normalised minus": "sums do not know the common rounds",
 }
