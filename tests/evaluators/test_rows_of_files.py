@@ -106,6 +106,21 @@ def test_groups_of_rounds_by_any_labels(pair, key):
             assert_allclose(*limits, rtol=1e-9, atol=1e-12)
 
 
+def test_differences_have_the_rounds(pair):
+    key = np.arange(600) % 4
+    for name in {name for _, name in pair[0]}:
+        files, memory = (table["pi", name] - table["old", name] for table in pair)
+        found, whole = files.by(key), memory.by(key)
+        for label, value in whole.items():
+            assert_allclose(found[label].value, value.value, rtol=1e-8, atol=1e-12)
+            errors = found[label].standard_error, value.standard_error
+            assert_allclose(*errors, rtol=1e-8)
+        gone = by_pickle(files)
+        assert gone.standard_error == files.standard_error
+        with pytest.raises(ValueError, match="sums"):
+            _ = gone.round_values
+
+
 def test_resamples(pair):
     for files, memory in pairs(pair):
         for method in ("bootstrap", "percentile"):
@@ -221,6 +236,13 @@ def test_an_alarm_of_the_tail_asks_the_rounds(tmp_path):
     assert_allclose(found, whole)
     [told], [told_of_all] = found.warnings, whole.warnings
     assert str(told) == str(told_of_all) and told.value > 0.22
+    logs = logs.with_columns(old=np.full((n, 2), 0.5))
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
+    pair = (IPS().fit(one) for one in (lazy, logs))
+    gains = [one.evaluate("pi") - one.evaluate("old") for one in pair]
+    found, whole = (gain.confidence_interval() for gain in gains)
+    assert_allclose(found, whole, rtol=1e-9)
+    assert [str(one) for one in found.warnings] == [str(one) for one in whole.warnings]
 
 
 def test_what_has_no_files_any_more_says_so(tmp_path):

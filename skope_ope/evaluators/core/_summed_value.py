@@ -60,9 +60,6 @@ class SummedValue(PolicyValue):
         """Those of files, which are read again; other sums do not hold them."""
         if not self._rows.gone:
             return PolicyValue.round_values.func(self)
-        if self._pair is not None and not any(one._rows.gone for one in self._pair):
-            first, second = self._pair
-            return first.round_values - second.round_values
         raise ValueError(
             "round_values of a value from merged sums are not known: the rounds were "
             f"summed and dropped. {IN_MEMORY}; or give the logs a group=... and take "
@@ -232,6 +229,9 @@ class SummedValue(PolicyValue):
         if self._joint is not None and self._joint is other._joint:
             owners = self._owner, other._owner
             estimate = self._joint.difference(owners, (self._estimate, other._estimate))
+        elif not (self._rows.gone or other._rows.gone):
+            with beyond_floats():
+                estimate, _ = self._estimate_of_rounds_less(other)
         else:
             pair = self, other
             if any(one._walked for one in pair) and not all(map(_has_clusters, pair)):
@@ -263,12 +263,21 @@ class SummedValue(PolicyValue):
             leaves_bias_out="; ".join(given) or False,
         )
         out._pair = self, other
+        if not (self._rows.gone or other._rows.gone):
+            out._estimate = estimate.with_round_values(out._changes_of_pair)
+            out._rows = self._rows.of_changes(out._changes_of_pair)
         return out._resting_on(self, other)
+
+    def _changes_of_pair(self):
+        first, second = self._pair
+        return first.round_values - second.round_values
 
     def __getstate__(self):
         state = self.__dict__.copy()  # sums are small, and hold no rounds
         for name in ("_deviations", "_deviations_of_rounds", "round_values"):
             state.pop(name, None)  # found again; skops keeps no kinds of tuples
+        if self._pair is not None:
+            state["_estimate"] = self._estimate.with_round_values(None)
         rows = self._rows
         state["_rows"] = RowsGone(rows.n_rounds, self._estimate.frame, rows.counted)
         state["_plain_weights"] = None

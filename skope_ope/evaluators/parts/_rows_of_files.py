@@ -6,6 +6,7 @@ A part is read at a time. The columns that a log has beside its contexts stay in
 and of policies and models a few numbers of every round.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -106,6 +107,7 @@ class RowsOfFiles:
 
     left_out = at_hand = None  # nothing is read until it is asked for
     n_left_out, come_in_blocks, gone = 0, False, False
+    _find = None  # what gives the terms of a difference
 
     def __init__(self, reading, owner, sums, counted=None, weighted=False):
         self.reading, self.counted, self.n_rounds = reading, counted, reading.n_rounds
@@ -131,7 +133,14 @@ class RowsOfFiles:
     @cached_property
     def terms(self):
         """Terms of the rounds, ndarray of shape (k, n_rounds)."""
-        return self.terms_less(self._offset)
+        return self.terms_less(self._offset) if self._find is None else self._find()
+
+    def of_changes(self, find):
+        """Return the rounds of a difference, whose round values a function gives."""
+        out = copy(self)
+        out.__dict__.pop("terms", None)
+        out._find = lambda: find()[None]
+        return out
 
     def terms_less(self, offset):
         """Return the terms of rewards less an offset."""
