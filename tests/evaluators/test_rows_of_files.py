@@ -157,6 +157,28 @@ def test_methods_that_need_weights_and_rewards(tmp_path):
     assert_allclose(shown[0].value, shown[1].value, rtol=1e-10)
 
 
+def test_divergences_of_files_whose_rewards_lie_elsewhere(tmp_path):
+    """A file whose rewards are far from zero has them less an offset of its own."""
+    rng, n = np.random.default_rng(0), 300
+    proba, logger = rng.uniform(0.2, 0.8, (n, 2)), rng.integers(0, 2, n)
+    reward = np.where(np.arange(n) < 100, 1000 + rng.random(n), 100 * rng.random(n))
+    given = {"logger": logger, "logger_proba": proba}
+    logs = BanditLogs(np.zeros((n, 1)), rng.integers(0, 2, n), reward, **given)
+    q = reward[:, None] + rng.normal(size=(n, 2))
+    logs = logs.with_columns(pi=np.tile([0.3, 0.7], (n, 1)), q=q)
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=12)
+    for how in ("pooled", "per_logger"):
+        weighted = {"pooling": "weighted", "divergences": how}
+        for evaluator in (
+            MultiLoggerIPS(**weighted),
+            MultiLoggerIPS(self_normalized=True, **weighted),
+            MultiLoggerDR(reward_model="q", **weighted),
+        ):
+            found, whole = (evaluator.fit(one).evaluate("pi") for one in (lazy, logs))
+            assert_allclose(found.value, whole.value, rtol=1e-10)
+            assert_allclose(found.standard_error, whole.standard_error, rtol=1e-9)
+
+
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_a_policy_that_predicts_is_asked_part_by_part(tmp_path):
     logs = logs_with()

@@ -162,7 +162,7 @@ class JointSums(WithPairs):
         self._heads = [numbers.index(number) for number in seen]
 
     def _tell_apart(self, terms):
-        """Give sums of their own to arrays that were one in the blocks so far."""
+        """Sum arrays separately that were one in the blocks so far."""
         # as weights that are only changed where they are large
         new, pairs = [], {}
         for number, term in zip(self._numbers, map(id, terms), strict=True):

@@ -190,10 +190,11 @@ class PooledDivergences(WithPairs):
         proba, y = loggers.stated_proba, 1 / loggers.mixture
         if block.omega is not None:
             y = block.omega * y
-        # other rewards have other divergences: what was subtracted comes back
-        x = rounds.pi * (
-            rounds.r + rounds.offset if rounds.q is None else rounds.residual
-        )
+        # weighted rewards less a constant have other divergences; about a model value
+        # that is less by it, too, they have the same
+        self.offset = 0.0 if rounds.q is None else rounds.offset
+        reward = rounds.r + rounds.offset
+        x = rounds.pi * (reward if rounds.q is None else rounds.residual)
         by_fold = self._by_fold(block.rows)
         xy = by_fold(x * y)
         self.mass += by_fold(y) @ proba.T
