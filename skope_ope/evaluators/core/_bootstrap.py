@@ -177,7 +177,9 @@ class _Part:
             )
         self.terms = self.rows._terms
         self.streams = isinstance(self.terms, JobTerms)
-        self.n_terms = len(estimate.origin)
+        # others serve warnings alone
+        n_terms = len(estimate.origin)
+        self.n_terms = getattr(estimate.combine, "n_means", n_terms)
         kappa, _, _ = estimate._small_sample(clusters=estimate.frame.clustered)
         n, shares = estimate.frame.n_strata, estimate.shares
         self.statistic = Statistic(

@@ -113,7 +113,8 @@ class Estimate(_Certain):
         if rounds is None:
             variance, noise = quadratic(self.slopes, sums.product, over_strata)
             alike = 0 < self._rounded(over_strata) >= variance
-            self.lost = noise > 0 and not (alike or variance > ROUNDING * noise)
+            drowned = isfinite(noise) and not variance > ROUNDING * noise
+            self.lost = noise > 0 and drowned and not alike
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
             variance = dot(influence, influence)

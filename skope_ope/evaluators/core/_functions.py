@@ -7,7 +7,8 @@ and one slope per term. Where the value cannot be formed they divide by zero, an
 estimate is NaN. `divisor` is the number of the mean of weights that a ratio is divided
 by: a round that has all of it is the ratio, whatever the others bring. `along` names
 the mean of a numerator and its divisor: the value is s less where s times the divisor
-is taken from the numerator, so sums may be about what lies near the ratio.
+is taken from the numerator, so sums may be about what lies near the ratio. `n_means` is
+the number of means that enter, where there may be others.
 """
 
 
@@ -16,9 +17,15 @@ def mean(m):
     return m[0], (1.0, *[0.0] * (len(m) - 1))
 
 
+mean.n_means = 1
+
+
 def sum_of_two(m):
     """Return f = m_0 + m_1, whatever the other means are, and its gradient."""
     return m[0] + m[1], (1.0, 1.0, *[0.0] * (len(m) - 2))
+
+
+sum_of_two.n_means = 2
 
 
 def third_less_second(m):

@@ -121,5 +121,6 @@ class JobTerms:
 def run_together(sources, take, offset):
     """Hand on the terms of several jobs, block by block."""
     for block in blocks(len(sources[0].positive.all_logs)):
-        terms = [one.of(block.rows, offset) for one in sources]
+        with beyond_floats():
+            terms = [one.of(block.rows, offset) for one in sources]
         take(block.low, block.high, terms)

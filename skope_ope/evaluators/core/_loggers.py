@@ -193,5 +193,5 @@ class MixtureOverlap(Overlap):
         """Return the overlap from a `Summary` of all parts of a log."""
         out = super().of_sums(summary)
         out.gaps = summary.tally.gaps
-        out.several = len(summary.counts.loggers) > 1
+        out.several = summary.sums.frame.n_strata > 1
         return out

@@ -101,7 +101,9 @@ class Overlap:
     @cached_property
     def effective_sample_size(self):
         """(sum w)^2 / sum w^2, NaN where all weights are zero."""
-        return self.sum_w * self.sum_w / self.sum_w2 if self.sum_w2 else nan
+        if not 0 < self.sum_w2 < inf:
+            return nan
+        return self.sum_w * self.sum_w / self.sum_w2
 
     @property
     def missing_mass(self):

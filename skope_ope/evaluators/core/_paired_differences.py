@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from skope_ope.evaluators.core._policy_value import PolicyValue
 
 ROUNDING = 1e-12  # of the largest round value: smaller differences are none
+LEAST = 1e-6  # share of a variance in what cancels in it: digits of three places
 _NO_PAIRED_ERROR = (
     "the difference has no standard error: the rounds of a policy that learns depend "
     "on each other. Subtract repeated_runs of both policies on segments of the log, or "
@@ -148,10 +149,10 @@ class PairedDifferences:
             one.sums.joint is not joint for one in estimates
         ):
             return None  # of other strata, or summed anew about a value
-        out = found.difference(jobs, estimates)
+        out = found.difference(jobs, estimates, LEAST)
         errors = [one.standard_error for one in (out, *estimates)]
-        if np.isnan(errors[0]) and np.isfinite(errors[1:]).all():
-            return None  # it is lost in the rounding of sums
+        if not errors[0] > 0 and np.isfinite(errors[1:]).all():
+            return None  # it may be lost in the rounding of sums
         return out.with_round_values(lambda: self._all_changes_from(other))
 
     def _all_changes_from(self, other):

@@ -7,8 +7,7 @@ import numpy as np
 from skope_ope._dot import dot
 
 PIECE = 5000  # rounds of a product of matrices: a longer one wakes the threads of BLAS
-FEW_TERMS = 8  # whose products one by one are faster than those of a matrix
-FEW_ROUNDS = 5000  # of which this is not so: every product is a call
+FEW_TERMS = 12  # whose products one by one cost no more than those of a matrix
 FEW_STRATA = 50  # whose rounds are taken one after the other
 
 
@@ -54,7 +53,7 @@ def _add_all(x, omega, n, first, second):
     first[-1] += n if omega is None else np.add.reduce(omega)
     if len(second) == 1:
         second += n if omega is None else dot(omega, omega)
-    elif len(x) > FEW_TERMS or n < FEW_ROUNDS:
+    elif len(x) > FEW_TERMS:
         second += _products_of_matrix(x, omega, n)
     else:
         found = np.zeros(second.shape)

@@ -51,8 +51,19 @@ class SumsByDesign(WithPairs):
         joint = self.joint_of(job)
         return None if joint is None else joint.of(job)
 
-    def difference(self, jobs, estimates):
-        """Return the estimate of the difference of the values of two jobs."""
+    def difference(self, jobs, estimates, least=ROUNDING):
+        """Return the estimate of the difference of the values of two jobs.
+
+        Parameters
+        ----------
+        jobs : pair
+            Whose values they are.
+        estimates : pair of Estimate
+            The estimates of both.
+        least : float, default=1e-13
+            Share of what cancels in the variance that it has at the least; the error of
+            a smaller one is NaN, or zero where the values are alike.
+        """
         jobs = [REWARD if job[1] == LOGGER else job for job in jobs]
         joint, parts = self.joint_of(jobs[jobs[0] == REWARD]), list(estimates)
         if not all(job in joint.places for job in jobs):
@@ -60,7 +71,7 @@ class SumsByDesign(WithPairs):
         for k, job in enumerate(jobs):
             if job == REWARD:  # those of any design
                 parts[k] = Estimate(joint.of(REWARD), mean)
-        return joint_difference(joint, *parts, *jobs)
+        return joint_difference(joint, *parts, *jobs, least)
 
 
 def summary_of(found, evaluator, job):
@@ -132,7 +143,7 @@ class Summary:
         return self.tally.missing_mass(self.counts)
 
 
-def joint_difference(joint, a, b, job, other):
+def joint_difference(joint, a, b, job, other, least=ROUNDING):
     r"""Return the difference of two estimates from the sums of the terms of both."""
     # With :math:`d_s = b_s - b'_s`, the difference of the slopes in the terms of both,
     # :math:`SE^2 = \sum_s d_s^T Q_s d_s`, or the sum of squares of :math:`\sum_s d_s^T
@@ -153,10 +164,11 @@ def joint_difference(joint, a, b, job, other):
         noise = float(a.cluster_sums @ a.cluster_sums + b.cluster_sums @ b.cluster_sums)
     else:
         variance, noise = quadratic(slopes, sums.product, over)
-    error = sqrt(max(variance, 0.0))
-    if noise > 0 and not variance > ROUNDING * noise:
-        # what is left is rounding: nothing, where the two policies act alike
-        alike = abs(value) <= ALIKE * max(abs(a.value), abs(b.value))
+    error, size = sqrt(max(variance, 0.0)), max(abs(a.value), abs(b.value))
+    # what is left is rounding: nothing, where the two policies act alike
+    no_values = error * sqrt(float(frame.count.sum())) <= ALIKE * size
+    if noise > 0 and (no_values or not variance > least * noise):
+        alike = abs(value) <= ALIKE * size
         value, error = (0.0, 0.0) if alike else (value, nan)
     if not (isfinite(a.standard_error) and isfinite(b.standard_error)):
         error = nan

@@ -226,12 +226,14 @@ class SummedValue(PolicyValue):
                 f"{mine} and {others}: a paired difference needs both policies "
                 "summarized over the same files and row groups."
             )
-        if self._joint is not None and self._joint is other._joint:
+        if not (self._rows.gone or other._rows.gone):
+            with beyond_floats():
+                estimate = self._estimate_of_sums_less(other)
+                if estimate is None:
+                    estimate, _ = self._estimate_of_rounds_less(other)
+        elif self._joint is not None and self._joint is other._joint:
             owners = self._owner, other._owner
             estimate = self._joint.difference(owners, (self._estimate, other._estimate))
-        elif not (self._rows.gone or other._rows.gone):
-            with beyond_floats():
-                estimate, _ = self._estimate_of_rounds_less(other)
         else:
             pair = self, other
             if any(one._walked for one in pair) and not all(map(_has_clusters, pair)):

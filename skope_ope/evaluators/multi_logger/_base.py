@@ -100,7 +100,8 @@ class MultiLoggerEvaluator(StaticEvaluator):
         return MultiLoggerFacts(self, summary)
 
     def _own_warnings(self, summary, estimate):
-        known, folds = summary.facts["logger_proba"], self._strategy.cross_fit
+        folds = self._strategy.cross_fit
+        known = summary.facts["logger_proba"] or estimate.frame.n_strata == 1
         alone = _alone_warnings(estimate, known, folds is not None)
         return [*self._weighing(summary).warnings, *alone]
 

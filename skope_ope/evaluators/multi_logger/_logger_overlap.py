@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Extract, Job, TermStore
 from skope_ope.evaluators.core._loggers import Loggers, MixtureOverlap
 from skope_ope.evaluators.core._part_pass import PartPass
@@ -222,7 +223,8 @@ def logger_overlap(
     names, lost = NAMES, None
     if policy is not None:
         names += TARGET_NAMES
-        found, lost = _policy_columns(policy, loggers)
+        with beyond_floats():
+            found, lost = _policy_columns(policy, loggers)
         columns += found
     records = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     between = _between(loggers, sums, omega)
