@@ -284,7 +284,9 @@ class Statistic:
         k = len(self.origin)
         x = sums.reshape(len(sums), self.n_strata, k + 1)
         kept = self._by_centre(self.weight * self.mass)
-        weight = self.weight * kept / self._by_centre(self.weight * x[:, :, k])
+        drawn = self._by_centre(self.weight * x[:, :, k])
+        # strata that are left out have no mass to keep
+        weight = self.weight * np.where(kept == 0, 0.0, kept / drawn)
         x = weight[:, :, None] * x
         means = x[:, :, :k].sum(axis=1)
         means += self.origin * x[:, :, k].sum(axis=1, keepdims=True)
@@ -296,6 +298,7 @@ class Statistic:
                 values[i] = gradient[i] = np.nan
         line = np.einsum("bsk,bk->bs", x[:, :, :k], gradient)
         centre = self._by_centre(line) / self._by_centre(x[:, :, k])
+        centre = np.where(kept == 0, 0.0, centre)
         slopes = np.empty_like(x)
         slopes[:, :, :k], slopes[:, :, k] = gradient[:, None], -centre
         slopes *= (self.kappa * weight)[:, :, None]
@@ -333,11 +336,15 @@ class Resampled(NamedTuple):
         tails = [(1 + level) / 2, (1 - level) / 2]
         if not studentized:
             known = self.values[np.isfinite(self.values)] - self.value
+            if not len(known):
+                return np.nan, np.nan
             high, low = np.quantile(known, tails, method="weibull")
             return float(value + low), float(value + high)
         usable = self.usable
-        if not self.error > 0 or not usable.any():
+        if not self.error > 0:
             return float(value), float(value)
+        if not usable.any():
+            return np.nan, np.nan
         distance = (self.values[usable] - self.value) / self.errors[usable]
         low, high = value - self.error * np.quantile(distance, tails, method="weibull")
         return float(low), float(high)

@@ -328,12 +328,17 @@ def _bounded(method, value, level, **options):
     )
 
 
+NO_RESAMPLE = FewEventsWarning(
+    "no resample has a value and a spread, so the limits are NaN. Use 'auto'.", 0.0
+)
+
+
 def _of_resamples(value, found, level, method):
     """Return the `ConfidenceInterval` of a `ResampledValue`."""
     studentized = method == "bootstrap"
     low, high = found.found.limits(value.value, level, studentized)
     if not low < high:
-        warned = _tail_warnings(value)
+        warned = [NO_RESAMPLE] if isnan(low) else _tail_warnings(value)
         return ConfidenceInterval(low, high, level, method, warnings=warned)
     dropped = found.found.n_dropped if studentized else 0
     warned = _asymptotic_warnings(method, found.effective_events, dropped)

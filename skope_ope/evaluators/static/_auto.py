@@ -95,6 +95,8 @@ class AutoParameter:
             neutral, _ = self._estimates(evaluator, [self.neutral], rounds, design)
             bias = np.abs(neutral - values) + _deviation(rounds, logs)
         loss = np.nan_to_num(errors) ** 2 + bias**2
+        if np.isnan(loss).all():  # weights that floats do not hold
+            return self.neutral
         return float(grid[int(np.nanargmin(loss))])
 
     def _estimates(self, evaluator, grid, rounds, design):

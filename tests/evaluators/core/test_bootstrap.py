@@ -313,3 +313,15 @@ def test_many_rounds_agree_with_student():
             found = value.confidence_interval(method=method, n_resamples=4000)
             # the error of a quantile of 4,000 resamples is .03 half widths
             assert_allclose(found, student, rtol=0, atol=0.06 * student.width)
+
+
+def test_a_logger_that_is_left_out_leaves_the_others():
+    rng, n = np.random.default_rng(0), 400
+    logger, action = rng.integers(2, size=(2, n))
+    logs = BanditLogs(np.zeros((n, 1)), action, rng.random(n), 0.5, logger=logger)
+    given = {"pooling": "weighted", "divergences": {0: np.inf, 1: 1.0}}
+    value = MultiLoggerIPS(**given).fit(logs).evaluate(np.full((n, 2), 0.5))
+    low, high = value.confidence_interval(method="student")
+    for method in ("bootstrap", "percentile"):
+        found = value.confidence_interval(method=method, random_state=0)
+        assert_allclose(found, (low, high), atol=0.1 * (high - low))
