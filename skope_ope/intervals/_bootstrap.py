@@ -322,7 +322,7 @@ class Resampled(NamedTuple):
     @property
     def usable(self):
         """Resamples that have a value and a standard error."""
-        noise = 1e-10 * self.error  # rounding
+        noise = 1e-7 * self.error  # the root of what rounding leaves of a square
         return np.isfinite(self.values) & (self.errors > noise)
 
     @property
