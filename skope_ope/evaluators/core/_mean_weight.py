@@ -72,14 +72,14 @@ def evidence_above(sums, factor=1.0, lowest=0.0):
     """Return ln E of a mean above one."""
     above, square, unit = deviations(sums, factor)
     unit *= 1 - lowest
-    return log_evidence(above / unit, square / unit**2)
+    return log_evidence(above / unit, square / unit / unit)
 
 
 def evidence_below(sums, largest, factor=1.0, expected=1.0):
     """Return ln E of a mean below `expected`, where no weight exceeds `largest`."""
     above, square, unit = deviations(sums, factor, expected)
     unit *= largest
-    return log_evidence(-above / unit, square / unit**2)
+    return log_evidence(-above / unit, square / unit / unit)
 
 
 def surprise(weight, n_units):

@@ -116,7 +116,7 @@ class SummedArms:
         """Return ln E of a mean weight above what it should be, see `_mean_weight`."""
         gap, square, unit = deviations(self._weights, 1.0, expected)
         unit *= expected
-        return log_evidence(gap / unit, square / unit**2)
+        return log_evidence(gap / unit, square / unit / unit)
 
 
 def reach_of_sums(summary, self_normalized, limits, n_rounds):

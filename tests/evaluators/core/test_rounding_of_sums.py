@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import (
+    IPS,
     SNDR,
     SNIPS,
     BanditLogs,
@@ -129,3 +130,8 @@ def test_an_estimate_about_its_value_is_subtracted_by_rounds():
     change = table["a", "it"].round_values - table["b", "it"].round_values
     error = np.sqrt(((change - change.mean()) ** 2).mean() / (len(logs) - 1))
     assert_allclose(found.standard_error, error, rtol=1e-4)
+
+
+def test_weights_whose_squares_overflow_have_a_value():
+    logs = BanditLogs(np.zeros((4, 1)), [0, 1, 0, 1], [0.0, 1.0, 1.0, 0.0], 1e-200)
+    assert IPS().fit(logs).evaluate(UniformPolicy()).value == 2.5e199
