@@ -56,12 +56,14 @@ def _add_all(x, omega, n, first, second):
     elif len(x) > FEW_TERMS:
         second += _products_of_matrix(x, omega, n)
     else:
-        found = np.zeros(second.shape)
-        for i, one in enumerate(x):
-            found[i, : i + 1] = [dot(one, other) for other in x[: i + 1]]
-        found[-1, :-1] = sums if omega is None else [dot(omega, one) for one in x]
-        found[-1, -1] = n if omega is None else dot(omega, omega)
-        second += found + np.tril(found, -1).T
+        rows = [*x, omega]
+        found = np.empty(second.shape)
+        for i, one in enumerate(x if omega is None else rows):
+            found[i, : i + 1] = [dot(one, other) for other in rows[: i + 1]]
+            found[:i, i] = found[i, :i]
+        if omega is None:
+            found[-1], found[:-1, -1] = [*sums, n], sums
+        second += found
 
 
 def _products_of_matrix(x, omega, n):

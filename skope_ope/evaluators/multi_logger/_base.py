@@ -96,8 +96,8 @@ class MultiLoggerEvaluator(StaticEvaluator):
     def _overlap_of_sums(self, summary):
         return self._strategy.overlap(summary, self._weighing(summary))
 
-    def _facts(self, summary):
-        return MultiLoggerFacts(self, summary)
+    def _facts(self, summary, logs):
+        return MultiLoggerFacts(self, summary, logs)
 
     def _own_warnings(self, summary, estimate):
         folds = self._strategy.cross_fit

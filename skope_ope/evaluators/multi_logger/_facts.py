@@ -26,17 +26,24 @@ class MultiLoggerFacts(StaticFacts):
     def entries(self):
         """Return numbers and functions by name, for `Diagnostics`."""
         loggers, weighing = self.loggers, self.weighing
-        return super().entries() | {
+        found = super().entries() | {
             "logger_rounds": lambda: self.by_logger(loggers.count),
-            "logger_divergences": lambda: self.by_logger(self.divergences),
             "logger_weights": lambda: self.by_logger(weighing.shares / self.sizes),
             "logger_shares": lambda: self.by_logger(weighing.shares),
-            "logger_effective_sample_size": lambda: self.by_logger(
-                self.of_each.effective_sample_size
-            ),
-            "logger_unsupported_mass": lambda: self.by_logger(self.of_each.missing),
-            "predicted_variance_ratio": self.predicted_variance_ratio,
         }
+        if self.job is not None or weighing.divergences is not None:
+            found |= {
+                "logger_divergences": lambda: self.by_logger(self.divergences),
+                "predicted_variance_ratio": self.predicted_variance_ratio,
+            }
+        if self.job is not None:
+            found |= {
+                "logger_effective_sample_size": lambda: self.by_logger(
+                    self.of_each.effective_sample_size
+                ),
+                "logger_unsupported_mass": lambda: self.by_logger(self.of_each.missing),
+            }
+        return found
 
     def by_logger(self, values):
         """Return an entry per logger, those that are left out, too."""
@@ -55,8 +62,8 @@ class MultiLoggerFacts(StaticFacts):
 
     @property
     def sizes(self):
-        """(Weighted) number of rounds of every logger."""
-        return self.loggers.sizes.sum(axis=1)
+        """Number of rounds of every logger, each counted by its sample weight."""
+        return self.loggers.shares * self.summary.n
 
     @cached_property
     def of_each(self):

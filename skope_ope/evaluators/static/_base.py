@@ -270,7 +270,7 @@ class StaticEvaluator(BaseEvaluator):
     def _add_to(self, whole, key, target, source):
         """Add what a pass does for one policy, and return its job."""
         whole.add_weights(self._weight_kind, key[1], target)
-        return whole.add(key, self, self._sums_in(whole), target, source)
+        return whole.add(key, self, whole.sums_by(ROUNDS), target, source)
 
     _weight_kind = "plain"  # against what the weights are, see `PartWeights`
 
@@ -278,10 +278,6 @@ class StaticEvaluator(BaseEvaluator):
     def _kind_of_sums(self):
         """What tells the sums of weighted rewards from those of other evaluators."""
         return self._weight_kind
-
-    def _sums_in(self, whole):
-        """Return the `JointSums` that the terms go to."""
-        return whole.sums_by(ROUNDS)
 
     def _estimate_of_sums(self, summary):
         return Estimate(summary.sums, self._combine, self._pooling(summary))
@@ -309,9 +305,9 @@ class StaticEvaluator(BaseEvaluator):
             return False
         return is_huge(float(self._weights(np.array([largest]))[0]))
 
-    def _facts(self, summary):
-        """Return the `StaticFacts` of a value whose rounds are in memory."""
-        return StaticFacts(self, summary)
+    def _facts(self, summary, logs):
+        """Return the `StaticFacts` of a value, from what is known of the logs."""
+        return StaticFacts(self, summary, logs)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -20,64 +20,72 @@ LARGE_WEIGHT = 20
 class StaticFacts:
     """Facts about one evaluator on one policy."""
 
-    # Which there are depends on what is known: `overlap_tv` and `calibration_z` need
-    # the whole logging distribution, `action_count_z` that or propensities that are the
-    # same wherever an action was taken, `model_*` and `correction*` a reward model,
-    # `covariate_imbalance` numeric contexts.
+    # Which there are depends on what is known: merged sums have no rounds;
+    # `overlap_tv` and `calibration_z` need the whole logging distribution,
+    # `action_count_z` that or propensities that are the same wherever an action was
+    # taken, `model_*` and `correction*` a reward model, `covariate_imbalance` numeric
+    # contexts.
 
-    def __init__(self, evaluator, summary):
-        self.evaluator, self.summary, self.job = evaluator, summary, summary.job
-        self.positive = self.job.kept.positive
+    def __init__(self, evaluator, summary, logs):
+        self.evaluator, self.summary, self.logs = evaluator, summary, logs
+        self.job = job = summary.job  # None: the rounds are not in memory
+        self.positive = None if job is None else job.kept.positive
         self.overlap = summary.overlap if evaluator._uses_weights else None
-
-    @property
-    def logs(self):
-        """Logs of the rounds that enter."""
-        return self.positive.logs
 
     def entries(self):
         """Return numbers and functions by name, for `Diagnostics`."""
-        found = {"n_rounds": self.positive.n} | self.evaluator._chosen_number
+        found = {"n_rounds": self.summary.n} | self.evaluator._chosen_number
         if self.overlap is not None:
             found |= self._of_weights()
-        if self.job.source is not None:
-            found |= {
-                # the correction of all but the direct method carries its error
-                "model_error_included": bool(self.evaluator._uses_weights),
-                "uncovered_rounds": lambda: int(self.job.source.n_uncovered_),
-                "model_r2": self.model_r2,
-            }
-            if self.overlap is not None:
-                found |= {
-                    "correction": lambda: float(self.corrections.mean()),
-                    "correction_z": self.correction_z,
-                }
+            found |= {} if self.job is None else self._of_weighted_rounds()
+        if self.evaluator._uses_model:
+            # the correction of all but the direct method carries its error
+            found["model_error_included"] = self.overlap is not None
+            found |= {} if self.job is None else self._of_model()
+        frame = self.summary.sums.frame
+        if self.job is None and frame.clustered:
+            exact = frame.n_buckets is None
+            words = "exact groups" if exact else f"{frame.n_buckets} hash buckets"
+            found["clusters"] = words
         return found
 
     def _of_weights(self):
         overlap, logs = self.overlap, self.logs
+        # what only the logged actions tell, nobody knows
+        missing = overlap.missing_mass if self.summary.tally.table else np.nan
         found = weight_entries(overlap) | {
-            # what only the logged actions tell, nobody knows
-            "unsupported_mass": (
-                np.nan if self.job.target.logged_only else overlap.missing_mass
-            ),
+            "unsupported_mass": missing,
             "overlap_chi2": overlap.sum_w2 / overlap.n - 1,
-            "large_weight_mass": lambda: float(
-                (self.w * (self.w > LARGE_WEIGHT)).mean()
-            ),
+        }
+        if logs is not None:
+            found["inverse_propensity_z"] = lambda: logs._inverse_propensity_z
+            if logs._action_count_law is not None:
+                found["action_count_z"] = lambda: action_count_z(logs)
+        return found
+
+    def _of_weighted_rounds(self):
+        found = {
+            "large_weight_mass": self.large_weight_mass,
             "altered_rows": self.altered_rows,
             "altered_mass": self.altered_mass,
-            "inverse_propensity_z": lambda: logs._inverse_propensity_z,
             "action_frequency": self.action_frequency,
         }
-        if _numeric(logs.context):
+        if _numeric(self.logs.context):
             found["covariate_imbalance"] = self.covariate_imbalance
-        if logs._action_count_law is not None:
-            found["action_count_z"] = lambda: action_count_z(logs)
-        if logs.logging_proba is not None:
+        if self.logs.logging_proba is not None:
             found["calibration_z"] = self.calibration_z
             if not self.job.target.logged_only:
                 found["overlap_tv"] = self.overlap_tv
+        return found
+
+    def _of_model(self):
+        found = {
+            "uncovered_rounds": lambda: int(self.job.source.n_uncovered_),
+            "model_r2": self.model_r2,
+        }
+        if self.overlap is not None:
+            found["correction"] = lambda: float(self.corrections.mean())
+            found["correction_z"] = self.correction_z
         return found
 
     # -- numbers of every round -----------------------------------------------------

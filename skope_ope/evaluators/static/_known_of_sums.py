@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a value of a static evaluator is told beside its estimate, from merged sums."""
 
-from functools import partial
 from math import isfinite, isnan, nan
 from types import SimpleNamespace
 
@@ -18,7 +17,6 @@ from skope_ope.evaluators.core._drowned import (
 from skope_ope.evaluators.core._engine import known_shift
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
-from skope_ope.evaluators.core._overlap import weight_entries
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._warnings import (
     learning_warnings,
@@ -28,7 +26,6 @@ from skope_ope.evaluators.core._warnings import (
 )
 from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.logs._known_range import known_range
-from skope_ope.logs._propensity_audit import action_count_z
 
 
 def known_of_sums(evaluator, summary, log):
@@ -74,13 +71,9 @@ def known_of_sums(evaluator, summary, log):
         warned.append(unformed_warning(evaluator))
     warned += beyond
     warned += evaluator._own_warnings(summary, estimate)
-    if summary.job is None:
-        facts = partial(_entries, evaluator, summary, log)
-    else:
-        facts = evaluator._facts(summary).entries
     return estimate, {
         "effective_sample_size": overlap.effective_sample_size if weighted else nan,
-        "diagnostics": facts,
+        "diagnostics": evaluator._facts(summary, log).entries,
         "warnings": warned,
         "reach": _reach(evaluator, summary, log),
     }
@@ -116,50 +109,6 @@ def _about_its_value(evaluator, summary, estimate):
     if not evaluator._uses_weights or not is_drowned(w, residual, size):
         return estimate, []
     return estimate.without_error(), [drowned_finding(rows.logs, w).warning()]
-
-
-def _entries(evaluator, summary, log):
-    """Return the diagnostics that sums tell, by name."""
-    overlap = summary.overlap if evaluator._uses_weights else None
-    found = {"n_rounds": summary.n} | evaluator._chosen_number
-    if evaluator._weight_kind != "plain":  # several loggers may have acted
-        found |= _of_loggers(evaluator, summary)
-    if overlap is not None:
-        found |= weight_entries(overlap) | {
-            "unsupported_mass": overlap.missing_mass if summary.tally.table else nan,
-            "overlap_chi2": overlap.sum_w2 / overlap.n - 1,
-        }
-        if log is not None:
-            found["inverse_propensity_z"] = lambda: log._inverse_propensity_z
-            if log._action_count_law is not None:
-                found["action_count_z"] = lambda: action_count_z(log)
-    if evaluator._uses_model:
-        found["model_error_included"] = bool(evaluator._uses_weights)
-    frame = summary.sums.frame
-    if frame.clustered:
-        exact = frame.n_buckets is None
-        found["clusters"] = (
-            "exact groups" if exact else f"{frame.n_buckets} hash buckets"
-        )
-    return found
-
-
-def _of_loggers(evaluator, summary):
-    """Return how many rounds the loggers have, and what they count."""
-    frame, labels, mass = (
-        summary.sums.frame,
-        summary.sums.frame.strata,
-        summary.sums.mass,
-    )
-    shares = evaluator._pooling(summary)(mass, frame.units).weight
-    shares = np.atleast_1d(shares * mass)
-    count = frame.count.astype(int).tolist()
-    return {
-        "logger_rounds": dict(zip(labels, count, strict=True)),
-        "logger_shares": dict(
-            zip(labels, (shares / shares.sum()).tolist(), strict=True)
-        ),
-    }
 
 
 def _reach(evaluator, summary, log):
