@@ -182,8 +182,8 @@ class ValueSummary:
         table : ValueTable
             `SummedValue` by name of the evaluator; by (policy, evaluator) where
             policies have names. It has the numbers of `evaluate` on all rounds at once.
-            There is one exception: for mixtures of loggers each summary uses the shares
-            of the loggers in its rounds.
+            There is one exception: for mixtures of loggers, and for their pooled
+            divergences, each summary uses the shares of the loggers in its rounds.
 
         Raises
         ------

@@ -62,12 +62,12 @@ def part_models(
     folds = [plan.cv for plan in plans.values() if plan.cv is not None]
     engine = {"n_jobs": n_jobs, "verbose": verbose, "progress": progress}
     fits = Fits(lazy, folds, n_sample, random_state, **engine)
-    sources, fitted = {}, {}
-    for name, plan in plans.items():  # like plans share one
-        if plan.given is None and plan.key not in fitted:
-            fitted[plan.key] = fits.of(plan.model, plan.cv)
-        sources[name] = fitted[plan.key] if plan.given is None else plan.given
-    return sources
+    found = {}
+    for plan in plans.values():  # like plans share one
+        if plan.key not in found:
+            fitted = plan.given is None
+            found[plan.key] = fits.of(plan.model, plan.cv) if fitted else plan.given
+    return {name: found[plan.key] for name, plan in plans.items()}
 
 
 def source_on(source, lazy):
@@ -127,6 +127,7 @@ class _ModelPlan:
             self.given = given_source(model, None)
         if isinstance(self.given, ColumnSource):
             check_model_column(self.given.name, lazy)
+        self.key = id(model), type(self.given)  # what predicts the same
         if self.given is not None:
             return
         if isinstance(cv, str):
@@ -134,9 +135,9 @@ class _ModelPlan:
                 self.given = frozen_slate_source(model, cv, evaluator._fittable)
             else:
                 self.given = frozen_source(model, cv)
+            self.key = id(self.given)
             return
         self.model, self.cv = evaluator._fittable(model), hash_folds(cv)
-        # what makes the same fits
         by_action = getattr(self.model, "by_action", None)
         self.key = id(model), type(self.model), by_action, key_of_folds(self.cv)
         one = copy(evaluator)

@@ -13,6 +13,7 @@ from skope_ope import (
     BanditLogs,
     DoublyRobust,
     DRos,
+    FunctionPolicy,
     LogSmoothing,
     MultiLoggerDR,
     MultiLoggerIPS,
@@ -121,6 +122,40 @@ def test_differences_have_the_rounds(pair):
             _ = gone.round_values
 
 
+def test_diagnostics_by_logger(pair):
+    for files, memory in pairs(pair):
+        names = {name for name in memory.diagnostics if name.startswith("logger_")}
+        found = names & files.diagnostics.keys()
+        assert bool(found) == bool(names)
+        for name in found:
+            assert files.diagnostics[name] == pytest.approx(memory.diagnostics[name])
+
+
+def test_a_difference_of_differences_has_their_interval(tmp_path):
+    logs = logs_with(reward_range=(0, 1))
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
+    for evaluator in (EVALUATORS["IPS"], EVALUATORS["DoublyRobust"]):
+        limits = []
+        for one in (lazy, logs):
+            fitted = evaluator.fit(one)
+            gain = fitted.evaluate("pi") - fitted.evaluate("old")
+            limits.append((gain - fitted.evaluate("old")).confidence_interval())
+        assert_allclose(*limits, rtol=1e-9)
+
+
+def test_rounds_without_weight_bound_no_weight(tmp_path):
+    rng, p = np.random.default_rng(1), np.array([0.5, 0.48, 0.02])
+    action = np.sort(np.append(rng.choice(3, 299, p=p), 2))  # parts lack actions
+    pi, weight = np.tile([0.5, 0.45, 0.05], (300, 1)), np.ones(300)
+    pi[::30], weight[::30] = [0, 0, 1], 0
+    rounds = np.zeros((300, 1)), action, rng.integers(0, 2, 300), p[action]
+    about = {"actions": range(3), "reward_range": (0, 1), "sample_weight": weight}
+    logs = BanditLogs(*rounds, **about).with_columns(pi=pi)
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=2)
+    files, memory = (IPS().fit(one).evaluate("pi") for one in (lazy, logs))
+    assert_allclose(files.confidence_interval(), memory.confidence_interval())
+
+
 def test_resamples(pair):
     for files, memory in pairs(pair):
         for method in ("bootstrap", "percentile"):
@@ -186,6 +221,20 @@ def test_a_policy_that_predicts_is_asked_part_by_part(tmp_path):
     policy = RewardModelPolicy(Ridge()).fit(lazy.head(200))
     files, memory = (SNIPS().fit(one).evaluate(policy) for one in (lazy, logs))
     assert_allclose(files.round_values, memory.round_values, rtol=1e-10)
+
+
+def test_evaluators_with_the_same_model_share_what_is_read(tmp_path):
+    def half(context):
+        asked.append(len(context))
+        return np.full((len(context), 3), 1 / 3)
+
+    asked, names = [], ["DoublyRobust", "SNDR", "IPS"]
+    lazy = lazy_world(logs_with(), tmp_path, np.random.RandomState(0))
+    values = evaluate(FunctionPolicy(half), lazy, evaluators=names, reward_model=0.5)
+    asked.clear()
+    for name in names:
+        assert np.isfinite(values[name].round_values).all()
+    assert sum(asked) == 600
 
 
 AUTO = {

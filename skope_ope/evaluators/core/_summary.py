@@ -3,9 +3,9 @@
 """Sums of estimates over parts of a log: parts add up to the whole.
 
 The sums of an estimate merge where every term depends on its round and on parameters
-that were stated beforehand. Shares of a mixture, divergences, a smoothing of 1/sqrt(n),
-parameters that are "auto" and models that are fitted to the rounds depend on the whole
-log: an evaluator refuses to be summed in parts until they are stated.
+that were stated beforehand. Shares of a mixture, a smoothing of 1/sqrt(n), parameters
+that are "auto" and models that are fitted to the rounds depend on the whole log: where
+it is not there, an evaluator refuses to be summed until they are stated.
 """
 
 from collections.abc import Mapping
@@ -98,7 +98,7 @@ class Summary:
 
     weighted = None  # what has sums of weighted rewards, where they were summed
     bound = None  # what is known of weights that were not logged
-    job = None  # in memory what was done, which divergences follow from
+    job = None  # in memory what was done, which knows the rounds
     rows = None  # the rounds, where they can be asked
     whole = None  # the `Summary` of all rounds, of which these are some
     found = key = None  # what a pass found, and whose the sums are

@@ -76,6 +76,8 @@ class SummedValue(PolicyValue):
         estimate, n = self._estimate, self.n_rounds
         scale = sqrt(n * max(n - 1, 1))
         found = self._deviations_of_sums
+        if found is None and any(one._pair is not None for one in self._parts):
+            found = self._deviations_of_rounds  # of a difference of differences
         if found is not None:
             return found
         sums = _sums_of_clusters(self)
@@ -98,7 +100,10 @@ class SummedValue(PolicyValue):
     def _of_weights(self, estimate, find, weighted):
         about = {"joint": self._joint, "owner": weighted.job}
         n = self.n_rounds
-        return SummedValue(estimate, n, estimator="SNIPS", reach=find, **about)
+        out = SummedValue(estimate, n, estimator="SNIPS", reach=find, **about)
+        if weighted.rows is not None:
+            out._rows = weighted.rows
+        return out
 
     @property
     def _skewness(self):

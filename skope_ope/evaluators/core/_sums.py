@@ -23,7 +23,7 @@ upwards and downwards: see `_halves`.
 import numpy as np
 
 from skope_ope._pairs import WithPairs
-from skope_ope.evaluators.core._origins import middle_of, slant_of
+from skope_ope.evaluators.core._origins import middle_of, slant_of, straight
 from skope_ope.evaluators.core._products import add_products
 from skope_ope.evaluators.core._sum_tables import joint_of_table, table_of
 
@@ -62,7 +62,7 @@ class JointSums(WithPairs):
     first : ndarray of shape (2, n_strata, k + 1)
         Sums of x, of all rounds and of the upper half.
     second : ndarray of shape (2, n_strata, k + 1, k + 1)
-        Sums of products.
+        Sums of products; of one entry, the squares of the weights, if there are none.
     totals : ndarray of shape (k + 1, n_cells) or None
         Sums of x over the cells.
     """
@@ -144,7 +144,7 @@ class JointSums(WithPairs):
         }
         self._number([number for some in self.places.values() for number in some])
         terms = [term for some in self._waiting.values() for term in some]
-        distinct = self._straight([terms[i] for i in self._heads])
+        distinct = straight([terms[i] for i in self._heads], self.slants)
         self.origin = np.array([middle_of(term) for term in distinct])
         self._make(len(distinct), len(distinct) if self._has_products else 0)
 
@@ -188,16 +188,10 @@ class JointSums(WithPairs):
         self._number([number for some in places.values() for number in some])
         self._read = {}
 
-    def _straight(self, terms):
-        """Return the terms, numerators less their slants times their divisors."""
-        out = list(terms)
-        for top, (end, slant) in self.slants.items():
-            out[top] = terms[top] - slant * terms[end]
-        return out
-
     def _entries(self, terms, omega):
         """Return x of the rounds of a block, an array for every number."""
-        pairs = zip(self._straight(terms), self.origin.tolist(), strict=True)
+        x = straight(terms, self.slants)
+        pairs = zip(x, self.origin.tolist(), strict=True)
         x = [term - near if near else term for term, near in pairs]
         return x if omega is None else [omega * row for row in x]
 
@@ -300,7 +294,7 @@ class JointSums(WithPairs):
         out.has_halves = self.has_halves
         return out
 
-    def bucketed(self, n_buckets=1000):
+    def bucketed(self, n_buckets):
         """Return the sums with hash buckets in place of clusters."""
         # Clustered errors are right, for a bucket holds whole clusters, and the number
         # of cells no longer grows with the clusters.

@@ -172,8 +172,10 @@ class BoundInPass:
         if self._has_bins:
             self.take(self.read(target))
         if self.propensity is not None:
-            np.maximum(self.most, target.table.max(axis=0), out=self.most)
-            self.mass += target.table.sum(axis=0)
+            table, enter = target.table, target.block.entering
+            table = table if enter is None else table[enter]
+            np.maximum(self.most, table.max(axis=0, initial=0.0), out=self.most)
+            self.mass += table.sum(axis=0)
 
     def read(self, target):
         """Return what a block tells: the largest weight, bins and their mass."""

@@ -18,7 +18,7 @@ class LoggerStrata:
     """The strata of an estimate: the loggers, or what each of them has in a fold."""
 
     def __init__(self, loggers, cross_fit=None):
-        self.loggers, self.fold, self.n_folds = loggers, None, 1
+        self.fold, self.n_folds = None, 1
         self.design = loggers.design  # one for all jobs without folds
         if cross_fit is not None:
             self.fold = _folds(loggers, cross_fit)

@@ -44,7 +44,7 @@ class LoggersOfSums:
         if has_folds:
             self.labels = list(dict.fromkeys(label for label, _ in frame.strata))
         self.sizes = self._by_fold(np.atleast_1d(summary.sums.mass))
-        self.count = self._by_fold(frame.count).sum(axis=1)
+        self.count = self._by_fold(frame.count).sum(axis=1).astype(int)
         self.shares = self.sizes.sum(axis=1) / self.sizes.sum()
 
     def _by_fold(self, values):

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope.evaluators.core._overlap import Overlap, sums_of_weights
+from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.core._pooling import stratified
 from skope_ope.evaluators.core._tally import places_in
 
@@ -14,14 +14,10 @@ from skope_ope.evaluators.core._tally import places_in
 class OverlapByLogger(Overlap):
     """Sums of the importance weights of one policy, logger by logger."""
 
-    @cached_property
-    def _totals(self):
-        return [np.atleast_1d(total) for total in sums_of_weights(self.sums)]
-
     @property
     def effective_sample_size(self):
         """(sum w)^2 / sum w^2 of every logger, 0 where its weights are zero."""
-        first, second = self._totals
+        first, second = map(np.atleast_1d, self._totals)
         return np.divide(first**2, second, out=np.zeros_like(first), where=second > 0)
 
 
@@ -55,15 +51,11 @@ class WeighedOverlap(Overlap):
         return out
 
     @cached_property
-    def _totals(self):
-        return [np.atleast_1d(total) for total in sums_of_weights(self.sums)]
-
-    @cached_property
     def sum_w(self):
         """Sum of the weights."""
-        return float(self.factor @ self._totals[0])
+        return float(self.factor @ np.atleast_1d(self._totals[0]))
 
     @cached_property
     def sum_w2(self):
         """Sum of the squared weights."""
-        return float(self.factor**2 @ self._totals[1])
+        return float(self.factor**2 @ np.atleast_1d(self._totals[1]))

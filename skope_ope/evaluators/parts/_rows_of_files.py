@@ -59,7 +59,8 @@ class Reading:
         """Return w, pi, q and v of all rounds, as an evaluator takes them."""
         evaluator = self.stated.evaluators[name]
         kind = policy, evaluator._weight_kind
-        key = *kind, name if evaluator._uses_model else None
+        source = self.stated.sources.get(name, evaluator)
+        key = *kind, id(source) if evaluator._uses_model else None
         known = self._numbers.get(key)
         if known is None and not evaluator._uses_model:  # one with a model has them
             known = next((x for k, x in self._numbers.items() if k[:2] == kind), None)

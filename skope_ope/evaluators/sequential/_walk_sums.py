@@ -44,7 +44,6 @@ class WalkSums:
         self.spread = self._pending_spread = None
         self.overlap = self.ratios = self.violations = None
         self.model_range = inf, -inf
-        self.n_learned = 0
         self.final_ratio = None
         self._largest, self._weighted, self.huge = 0.0, 0.0, None
 
