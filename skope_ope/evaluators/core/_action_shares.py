@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
@@ -13,15 +14,12 @@ from skope_ope.logs._validation import plain
 LOGGED_PROBA = Extract(lambda rounds: (rounds.pi,))
 
 
-class ActionShares:
+class ActionShares(Observer):
     """Observes what one policy wants of every action, and at which weights."""
 
     def __init__(self, positive):
         self.positive, self.limit = positive, positive.n**0.5
         self.wanted, self.unsupported, self.unreached = None, None, float("nan")
-
-    def begin(self, block):
-        """Nothing is to be done for a block alone."""
 
     def see(self, key, target):
         """Add what the policy does in a block."""

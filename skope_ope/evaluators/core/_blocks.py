@@ -26,6 +26,19 @@ def blocks(n):
         yield _Rows(low, min(low + BLOCK, n))
 
 
+class Observer:
+    """Looks at the blocks of a pass, and at what every policy does there."""
+
+    needs_tables = True  # whether it asks for probabilities of all actions
+    reads = False  # whether workers may read these in its place, see `Ahead`
+
+    def begin(self, block):
+        """Look at a block before the policies are asked."""
+
+    def see(self, key, target):
+        """Look at what a policy does in a block."""
+
+
 def check_block(proba, n_rows, n_actions, offered, first_row):
     """Raise unless a policy gave distributions over the actions of the logs."""
     if not isinstance(proba, np.ndarray):

@@ -119,10 +119,11 @@ def run(
     predictors = Predictors(logs, jobs, rows, BLOCK_ENTRIES, tables)
     blocks = Blocks(logs, predictors.block, positive, shift)
     said = predictors.walk()
-    if predictors.slow and not (tables or _need_tables(observers)):
+    asked = any(one.needs_tables and not one.reads for one in observers)
+    if predictors.slow and not (tables or asked):
         workers = effective_n_jobs(n_jobs)
         if workers > 1:
-            readers = {id(one): one for one in observers if _reads(one)}
+            readers = {id(one): one for one in observers if one.reads}
             said = Ahead(predictors, blocks, workers, readers)
     jobs_of, all_sums = {}, {id(one): one for one in sums}
     for job in jobs:
@@ -134,19 +135,6 @@ def run(
             _take_block(block, jobs_of, said, observers)
             for one in all_sums.values():
                 one.add_rounds(block)
-
-
-def _need_tables(observers):
-    """Whether observers look at tables of the policies that workers do not keep."""
-    # Those that can `read` a table there are handed what they read.
-    return any(
-        getattr(observer, "needs_tables", True) and not _reads(observer)
-        for observer in observers
-    )
-
-
-def _reads(observer):
-    return getattr(observer, "reads", False)
 
 
 def _take_block(block, jobs_of, said, observers):

@@ -12,7 +12,7 @@ of a policy.
 from functools import partial
 from operator import attrgetter
 
-from skope_ope.evaluators.core._blocks import blocks
+from skope_ope.evaluators.core._blocks import Observer, blocks
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import (
     Extract,
@@ -132,16 +132,13 @@ class KeptRounds:
         return store.terms
 
 
-class _BoundOf:
+class _BoundOf(Observer):
     """Shows a bound what its own policy does, in a pass with others."""
 
     reads = True  # workers may read what it needs of a table, see `Ahead`
 
     def __init__(self, key, bound):
         self.key, self.bound = key, bound
-
-    def begin(self, block):
-        """Nothing is to be done for a block alone."""
 
     def see(self, key, target):
         """Hand on what the policy does."""

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._mean_weight import SURE as EVIDENT
 from skope_ope.evaluators.core._mean_weight import UNSEEN
 from skope_ope.evaluators.core._overlap import Overlap
@@ -20,7 +21,7 @@ def label_list(logs):
     return [NO_NAME] if logs.loggers is None else logs.loggers.tolist()
 
 
-class Loggers:
+class Loggers(Observer):
     r"""The loggers of some logs, who tell blocks of rounds who acted there."""
 
     # Logs without `logger` are those of a single one. Loggers without a round that
@@ -100,9 +101,6 @@ class Loggers:
     def begin(self, block):
         """Tell the block who acted in its rounds."""
         block.loggers = LoggerRounds(self, block)
-
-    def see(self, key, target):
-        """Nothing is to be done: others look at what a policy does."""
 
 
 class LoggerRounds:

@@ -6,6 +6,7 @@ from functools import cached_property
 from math import copysign, inf, isnan, log, nan, sqrt
 from types import SimpleNamespace
 
+from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._mean_weight import (
@@ -161,16 +162,13 @@ class Overlap:
         return evidence_below(self.sums, largest, self.factor, expected)
 
 
-class Support:
+class Support(Observer):
     """Observes the overlap of every policy with the logs."""
 
     needs_tables = False  # what is missing is a number of every block
 
     def __init__(self, positive):
         self.positive, self.overlaps = positive, {}
-
-    def begin(self, block):
-        """Nothing is to be done for a block alone."""
 
     def see(self, key, target):
         """Add what a policy does in a block."""

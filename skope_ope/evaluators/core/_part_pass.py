@@ -9,7 +9,7 @@ round, and the terms of all of them are summed as one.
 from functools import cached_property
 from numbers import Real
 
-from skope_ope.evaluators.core._blocks import blocks
+from skope_ope.evaluators.core._blocks import Observer, blocks
 from skope_ope.evaluators.core._engine import Job, offset_of, run
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
@@ -197,7 +197,7 @@ class Pass:
         return list({id(one): one for one in some}.values())
 
 
-class _Rewards:
+class _Rewards(Observer):
     """Sums the logged rewards beside the terms, for differences from the logger."""
 
     needs_tables = False
@@ -211,9 +211,6 @@ class _Rewards:
             offset = one.offset
             reward = block.reward - offset if offset else block.reward
             one.put(REWARD, (reward,), WEIGHT)
-
-    def see(self, key, target):
-        """Nothing is to be done."""
 
 
 def _same(one, other):

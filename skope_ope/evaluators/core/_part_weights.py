@@ -9,6 +9,7 @@ the propensities of one logger, of every logger by itself, or of their mixture.
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._loggers import SURE, label_list
 from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._sums import weights_of
@@ -19,7 +20,7 @@ ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 UNKNOWN_LENGTH = 1_000_000  # rounds of a log, where their number is not known
 
 
-class PartWeights:
+class PartWeights(Observer):
     """Observes weights against the propensities, of one sample."""
 
     kind = "plain"
@@ -49,9 +50,6 @@ class PartWeights:
     def _lacking(self):
         """Return the codes of actions that a logger never took in this part."""
         return self.part.unseen
-
-    def begin(self, block):
-        """Nothing is to be done for a block alone."""
 
     def see(self, key, target):
         """Add what a policy does in a block."""
@@ -258,17 +256,12 @@ KINDS = {
 }
 
 
-class Wanted:
+class Wanted(Observer):
     """Observes what a policy wants of all arms, logged or not."""
-
-    needs_tables = True
 
     def __init__(self, whole, owner, target, arms):
         self.tally = whole.tallies[owner] = Tally([None], arms.tolist())
         self.key = id(target)
-
-    def begin(self, block):
-        """Nothing is to be done for a block alone."""
 
     def see(self, key, target):
         """Add what the policy wants in a block."""

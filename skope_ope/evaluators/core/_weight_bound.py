@@ -7,6 +7,7 @@ from math import inf
 
 import numpy as np
 
+from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.logs._labels import texts_of_labels
 from skope_ope.logs._validation import PROBA_TOLERANCE
 
@@ -126,7 +127,7 @@ class WeightBound:
         return out
 
 
-class BoundInPass:
+class BoundInPass(Observer):
     """Observes the `WeightBound` of one policy in a pass over some rounds.
 
     Parameters
@@ -161,9 +162,6 @@ class BoundInPass:
     @property
     def _has_bins(self):
         return self.proba is not None or self.by_action is not None
-
-    def begin(self, block):
-        """Nothing is to be done for a block alone."""
 
     def see(self, key, target):
         """Take what a policy does in a block."""

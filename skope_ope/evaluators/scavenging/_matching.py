@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._slate_target import SlateTarget
@@ -44,16 +45,13 @@ class MatchedArms:
     plays: np.ndarray | None = None
 
 
-class Wanted:
+class Wanted(Observer):
     """Observes what a policy wants of all arms, logged or not."""
 
     def __init__(self, missing, stratum):
         self.missing, self.stratum = missing, stratum
         self.mass = 0.0
         self.sought = np.zeros(missing.shape, dtype=bool)
-
-    def begin(self, block):
-        """Nothing is to be done for a block alone."""
 
     def see(self, key, target):
         """Add what the policy wants in a block."""
