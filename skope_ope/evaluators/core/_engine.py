@@ -18,7 +18,7 @@ from skope_ope.evaluators.core._blocks import BLOCK
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._predictors import Ahead, Blocks, Predictors
-from skope_ope.evaluators.core._rounds import Rounds
+from skope_ope.evaluators.core._rounds import Rounds, known_shift
 
 GROUPED_BLOCK = 100_000  # with groups: a block goes through the sums of all of them
 BLOCK_ENTRIES = 1 << 20  # probabilities of a block: with many actions fewer rows
@@ -154,11 +154,6 @@ def _take_block(block, jobs_of, said, observers):
                     values = said.values(id(job.source), target)
                 made[name] = Rounds(target, values, job.offset, job.outcome)
             job.take(block, made[name])
-
-
-def known_shift(logs):
-    """Return the known lower bound of the rewards where it is negative, otherwise 0."""
-    return min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
 
 
 def offset_of(reward):

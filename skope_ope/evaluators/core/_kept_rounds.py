@@ -18,7 +18,6 @@ from skope_ope.evaluators.core._engine import (
     Extract,
     Job,
     TermStore,
-    known_shift,
     run,
 )
 from skope_ope.evaluators.core._loggers import Loggers
@@ -113,14 +112,9 @@ class KeptRounds:
 
     def rounds(self, job, offset, rows=slice(None)):
         """Return some rounds as the formula of an evaluator takes them."""
-        w, pi, q, v = self.parts(job, rows)
-        r = self.positive.reward(job.outcome, rows)
-        if offset and job.evaluator._moves is not None:
-            r = r - offset
-            q, v = (None if x is None else x - offset for x in (q, v))
-        n, shift = self.n, known_shift(self.logs)
-        about = {"n_rounds": n, "shift": shift, "logged_proba": pi}
-        return StoredRounds(w=w, b=w, r=r, q=q, v=v, **about)
+        offset = 0.0 if job.evaluator._moves is None else offset
+        reward = self.positive.reward(job.outcome, rows)
+        return StoredRounds.of(self.parts(job, rows), reward, offset, self.logs)
 
     def terms(self, job, offset):
         """Return the terms of all rounds, ndarray of shape (n_terms, n_rounds)."""

@@ -202,6 +202,16 @@ class StoredRounds:
     def __init__(self, **arrays):
         self.__dict__.update(arrays)
 
+    @classmethod
+    def of(cls, numbers, reward, offset, logs):
+        """Return rounds of w, pi, q and v, and of rewards less an offset."""
+        w, pi, q, v = numbers
+        if offset:
+            reward = reward - offset
+            q, v = (None if one is None else one - offset for one in (q, v))
+        about = {"n_rounds": len(logs), "shift": known_shift(logs)}
+        return cls(w=w, b=w, r=reward, q=q, v=v, logged_proba=pi, **about)
+
     @cached_property
     def pi(self):
         """Probabilities of the logged actions."""
@@ -211,6 +221,11 @@ class StoredRounds:
     gain = Rounds.gain
     residual = Rounds.residual
     correction = Rounds.correction
+
+
+def known_shift(logs):
+    """Return the known lower bound of the rewards where it is negative, otherwise 0."""
+    return min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
 
 
 def as_floats(answer):

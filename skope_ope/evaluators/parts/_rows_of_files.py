@@ -13,7 +13,6 @@ from functools import cached_property, partial
 import numpy as np
 
 from skope_ope.evaluators.core._design import design_of
-from skope_ope.evaluators.core._engine import known_shift
 from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._halves import in_upper_half
 from skope_ope.evaluators.core._largest_deviation import (
@@ -145,11 +144,9 @@ class RowsOfFiles:
 
     def terms_less(self, offset):
         """Return the terms of rewards less an offset."""
-        (w, pi, q, v), r = self.numbers, self.logs.reward
-        if self._formula._moves is not None and offset:
-            r, q, v = (one if one is None else one - offset for one in (r, q, v))
-        known = {"n_rounds": self.n_rounds, "shift": known_shift(self.logs)}
-        rounds = StoredRounds(w=w, b=w, r=r, q=q, v=v, logged_proba=pi, **known)
+        offset = 0.0 if self._formula._moves is None else offset
+        logs = self.logs
+        rounds = StoredRounds.of(self.numbers, logs.reward, offset, logs)
         return np.stack(self._formula._terms(rounds))
 
     def sums_about(self, offset):

@@ -32,7 +32,6 @@ from scipy.special import expit
 from skope_ope.evaluators.core._engine import (
     BLOCK_ENTRIES,
     Extract,
-    known_shift,
     offset_of,
     terms_of,
 )
@@ -79,7 +78,8 @@ class AutoParameter:
             None: the logged actions tell it.
         """
         logs, design, w = positive.all_logs, positive.design, numbers[0]
-        rounds = _rounds(numbers, logs, evaluator._moves is not None)
+        offset = 0.0 if evaluator._moves is None else offset_of(logs.reward)
+        rounds = StoredRounds.of(numbers, logs.reward, offset, logs)
         above_zero = w[w > 0]
         if not above_zero.size:  # nothing to trade: the weights are all zero
             return self.neutral
@@ -113,14 +113,6 @@ class AutoParameter:
         setattr(out, self.name, number)
         out._was_auto = True
         return out
-
-
-def _rounds(numbers, logs, moves):
-    w, pi, q, v = numbers
-    offset = offset_of(logs.reward) if moves else 0.0
-    r, q, v = (one if one is None else one - offset for one in (logs.reward, q, v))
-    about = {"n_rounds": len(logs), "shift": known_shift(logs)}
-    return StoredRounds(pi=pi, w=w, r=r, q=q, v=v, **about)
 
 
 def _deviation(rounds, logs):

@@ -14,9 +14,9 @@ from skope_ope.evaluators.core._drowned import (
     is_drowned,
     lost_finding,
 )
-from skope_ope.evaluators.core._engine import known_shift
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
+from skope_ope.evaluators.core._rounds import known_shift
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._warnings import (
     learning_warnings,
