@@ -169,7 +169,7 @@ class MAB:
         pass
 
     def predict(self):
-        return sum(range(5_000)) % 20
+        return sum(range(20_000)) % 20  # so that a busy machine changes nothing
 
     def partial_fit(self, *arrays):
         pass
