@@ -31,6 +31,7 @@ class Observer:
 
     needs_tables = True  # whether it asks for probabilities of all actions
     reads = False  # whether workers may read these in its place, see `Ahead`
+    sums = None  # what it puts terms to
 
     def begin(self, block):
         """Look at a block before the policies are asked."""

@@ -71,6 +71,7 @@ class Extract:
 
 
 WEIGHTS = Extract(lambda rounds: (rounds.w,))
+NOTHING = Extract(lambda rounds: ())  # observers alone look at the rounds
 
 
 class TermStore:

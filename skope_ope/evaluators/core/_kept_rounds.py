@@ -15,6 +15,7 @@ from operator import attrgetter
 from skope_ope.evaluators.core._blocks import Observer, blocks
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import (
+    NOTHING,
     Extract,
     Job,
     TermStore,
@@ -26,7 +27,6 @@ from skope_ope.evaluators.core._weight_bound import BoundInPass, largest_weight
 from skope_ope.logs._known_range import known_range
 
 PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
-NOTHING = Extract(lambda rounds: ())
 
 
 class KeptRounds:

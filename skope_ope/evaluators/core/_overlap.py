@@ -25,7 +25,7 @@ def sums_of_weights(sums):
     return sums.first[0] + sums.origin[0] * sums.mass, squares_about(sums, 0.0)
 
 
-NOTHING = SimpleNamespace(first=None)  # sums of weights that are not known
+UNKNOWN = SimpleNamespace(first=None)  # sums of weights that are not known
 ROUNDING = 1e-12  # of the mean sample weight
 ALIKE = 1e-12  # of the squared mean weight: single precision varies no more
 
@@ -59,12 +59,12 @@ class Overlap:
     @cached_property
     def sums(self):
         """Sums of the weights."""
-        return self.joint.of("w").some([0]) if self.joint.places else NOTHING
+        return self.joint.of("w").some([0]) if self.joint.places else UNKNOWN
 
     @cached_property
     def bounded(self):
         """Sums of the weights, those above the root of n cut."""
-        return self.joint.of("w").some([1]) if self.joint.places else NOTHING
+        return self.joint.of("w").some([1]) if self.joint.places else UNKNOWN
 
     @classmethod
     def of_sums(cls, summary):
@@ -74,7 +74,7 @@ class Overlap:
         out.n, scale = summary.n, summary.n / summary.mass
         scale = 1.0 if abs(scale - 1) < ROUNDING else scale
         if summary.weights is None:  # no propensities
-            out.sums = out.bounded = NOTHING
+            out.sums = out.bounded = UNKNOWN
         else:
             weights = summary.weights.scaled(scale)
             out.sums, out.bounded = weights.some([0]), weights.some([1])

@@ -193,7 +193,7 @@ class Pass:
     def sums(self):
         """Where the terms go, each once."""
         some = [job.sums for job in self.jobs]
-        some += [one.sums for one in self.observers if hasattr(one, "sums")]
+        some += [one.sums for one in self.observers if one.sums is not None]
         return list({id(one): one for one in some}.values())
 
 

@@ -157,13 +157,12 @@ def joint_difference(joint, a, b, job, other, least=ROUNDING):
         for number, slope in zip(numbers, estimate.slopes, strict=True):
             slopes[number] = slopes[number] + sign * slope
     over = float if single else total
-    independent, _ = quadratic(slopes, sums.product, over)
+    independent, noise = quadratic(slopes, sums.product, over)
+    variance = independent
     if frame.clustered:
         changes = a.cluster_sums - b.cluster_sums
         variance = float(changes @ changes)
         noise = float(a.cluster_sums @ a.cluster_sums + b.cluster_sums @ b.cluster_sums)
-    else:
-        variance, noise = quadratic(slopes, sums.product, over)
     error, size = sqrt(max(variance, 0.0)), max(abs(a.value), abs(b.value))
     # what is left is rounding: nothing, where the two policies act alike
     no_values = error * sqrt(float(frame.count.sum())) <= ALIKE * size

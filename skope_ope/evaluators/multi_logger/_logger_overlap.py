@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._engine import Extract, Job, TermStore
+from skope_ope.evaluators.core._engine import NOTHING, Job, TermStore
 from skope_ope.evaluators.core._loggers import Loggers, MixtureOverlap
 from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
@@ -246,8 +246,7 @@ def _policy_columns(policy, loggers):
     kinds = ["loggers"] if loggers.proba is None else ["loggers", "mixture"]
     for kind in kinds:
         whole.add_weights(kind, None, target)
-    nothing = Job(Extract(lambda rounds: ()), target, sums=TermStore(len(logs)))
-    whole.add_job(nothing)  # the loggers observe what is wanted
+    whole.add_job(Job(NOTHING, target, sums=TermStore(len(logs))))
     whole.run()
     counts = RoundCounts.of(positive)
     owners = [weights_of(kind, None) for kind in kinds]

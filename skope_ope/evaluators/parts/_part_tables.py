@@ -139,8 +139,11 @@ def _small(sums):
 
 
 def _ends_of(table):
-    kinds = {"extremes_numbers": Extremes, "bound_source": WeightBound}
-    kinds["divergences_mass"] = PooledDivergences
+    kinds = {
+        "extremes_numbers": Extremes,
+        "bound_source": WeightBound,
+        "divergences_mass": PooledDivergences,
+    }
     kind = next((kinds[name] for name in kinds if name in table), RoundEnds)
     return kind.from_table(table, label_of_text)
 

@@ -243,11 +243,11 @@ def resolved(stated, lazy, whole):
         n_rounds = sum(len(logs) for _, logs in lazy.read() if logs is not None)
     reading, found = Reading(stated, lazy, whole, n_rounds), {}
     positive = PositiveRounds(reading.logs, combined_weights(reading.logs, None))
+    is_told = lazy.head().logging_proba is not None
     for name, evaluator in some.items():
         for policy in stated.policies:
             numbers = reading.known_numbers(name, policy)
-            above = partial(reading.mass_above, policy)
-            above = above if lazy.head().logging_proba is not None else None
+            above = partial(reading.mass_above, policy) if is_told else None
             number = evaluator._auto.choose(evaluator, numbers, positive, above)
             found[name, policy] = evaluator._auto.fixed(evaluator, number)
     return found
