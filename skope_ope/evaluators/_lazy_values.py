@@ -93,7 +93,7 @@ def fitted_on_lazy(evaluator, lazy, reward_model, progress=untold):
     evaluator._check_logs(head)
     refuse_adaptive({ONE: evaluator})
     source = reward_model
-    if evaluator._uses_model and not takes_earlier(evaluator, reward_model):
+    if evaluator.requires.model and not takes_earlier(evaluator, reward_model):
         model, source = evaluator._one_model(reward_model), None
         if lazy.frame is not None:  # columns and numbers need no fit
             source = evaluator._given_source(model, head)
@@ -109,14 +109,14 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
     """Return the value of a policy by a fitted evaluator on lazy logs."""
     refuse_weights(sample_weight)
     refuse_adaptive({ONE: evaluator})
-    model = evaluator._model_of_fit if evaluator._uses_model else None
+    model = evaluator._model_of_fit if evaluator.requires.model else None
     asked = prepared({None: policy}, lazy, {ONE: evaluator}, model)
     if lazy is not evaluator.logs_:
         evaluator._match_those_of_fit(asked.head)
         if lazy.frame is None:  # columns and numbers need no features
             evaluator._match_features(asked.head)
     sources = {}
-    if evaluator._uses_model and not takes_earlier(evaluator, model):
+    if evaluator.requires.model and not takes_earlier(evaluator, model):
         if not hasattr(evaluator, "reward_model_"):  # a fit in memory made none
             evaluator._fittable(model)  # says why
         sources = {ONE: source_on(evaluator.reward_model_, asked.logs)}

@@ -17,6 +17,7 @@ from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import refuse_stated
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._summed_value import SummedValue
@@ -64,15 +65,15 @@ def logged_value_of_sums(summary, log, n_rounds, **about):
 class _MeanReward:
     """The formula of a mean reward, as an evaluator has it."""
 
-    _moves = WEIGHT
-    _smooth, _uses_model, _uses_weights = (), False, True  # all are one
+    shift_with = WEIGHT
+    requires, smooth = Requires(), ()  # all weights are one
 
     @staticmethod
-    def _terms(rounds):
+    def terms(rounds):
         return (rounds.r,)
 
     @staticmethod
-    def _weights(w):
+    def weights(w):
         return w
 
 

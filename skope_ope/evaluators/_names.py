@@ -17,6 +17,7 @@ from skope_ope.evaluators import (
 )
 from skope_ope.evaluators._defaults import FORMS
 from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.logs import BanditLogs
 
 FAMILIES = (static, sequential, scavenging, multi_logger, adaptive_logger, slate)
@@ -38,13 +39,19 @@ def evaluators_for(kind):
         name: cls
         for family in FAMILIES
         for name, cls in evaluators_of(family).items()
-        if kind in cls._log_kinds
+        if kind in _kinds(cls)
     }
+
+
+def _kinds(cls):
+    """Return the kinds of logs that a class takes."""
+    requires = cls.requires  # a property where it follows parameters
+    return (requires if isinstance(requires, Requires) else cls().requires).logs
 
 
 def names_for(kind):
     """Return all names of evaluators that take a kind of logs, forms of them last."""
-    forms = (name for name, one in FORMS.items() if kind in one._log_kinds)
+    forms = (name for name, one in FORMS.items() if kind in one.requires.logs)
     return [*evaluators_for(kind), *forms]
 
 
@@ -54,10 +61,10 @@ ALL = {name: cls for one in FAMILIES for name, cls in evaluators_of(one).items()
 
 def evaluator_named(name, kind=BanditLogs):
     """Return the evaluator with a name, with its default parameters."""
-    if name in FORMS and kind in FORMS[name]._log_kinds:
+    if name in FORMS and kind in FORMS[name].requires.logs:
         return clone(FORMS[name])
     cls = ALL.get(name)
-    if cls is None or kind not in cls._log_kinds:
+    if cls is None or kind not in _kinds(cls):
         raise unknown_evaluator(name, kind)
     needed = [
         one.name

@@ -176,7 +176,7 @@ def without_models(evaluators, left_out, reward_model):
         return evaluators, left_out
     if reward_model is not None:  # which is refused with a sentence
         return evaluators, left_out
-    return without(evaluators, left_out, lambda one: one._uses_model, COLUMN_MODEL)
+    return without(evaluators, left_out, lambda one: one.requires.model, COLUMN_MODEL)
 
 
 def without(evaluators, left_out, lacking, need):
@@ -192,7 +192,7 @@ def for_recorded(policies, logs, evaluators, left_out):
     """Return the same without models, where these have nothing to predict for."""
     if not any(is_of_logged_actions(one, logs) for one in policies.values()):
         return evaluators, left_out
-    return without(evaluators, left_out, lambda one: one._uses_model, ALL_ACTIONS)
+    return without(evaluators, left_out, lambda one: one.requires.model, ALL_ACTIONS)
 
 
 def is_of_logged_actions(policy, logs):
@@ -221,7 +221,7 @@ def narrowed(lazy, policies, evaluators, reward_model, by=()):
     # slates may.
     if lazy._log_type is SlateLogs or not all(map(_is_name, policies.values())):
         return lazy
-    users = [one for one in evaluators.values() if one._uses_model]
+    users = [one for one in evaluators.values() if one.requires.model]
     models = [model_and_folds(one, reward_model)[0] for one in users]
     given = [*policies.values(), *models, *by]
     for evaluator in evaluators.values():

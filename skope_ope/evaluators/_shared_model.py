@@ -37,7 +37,7 @@ class SharedModel:
         params = evaluator.get_params(deep=False)
         if params.get("reward_model") is not None:
             return evaluator.fit(self.logs)
-        if evaluator._uses_model and "cv" in params and self.cv is not None:
+        if evaluator.requires.model and "cv" in params and self.cv is not None:
             evaluator.set_params(cv=self.cv)  # they come with the model
         return evaluator.fit(self.logs, self.reward_model)
 

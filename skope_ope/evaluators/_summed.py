@@ -38,7 +38,7 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
     if sources is None:
         sources = asked.sources(verbose)
     shares = None
-    if any(one._mixes_loggers(asked.head) for one in evaluators.values()):
+    if any(one.requires.mixes(asked.head) for one in evaluators.values()):
         shares = logger_shares(logs, asked.n_jobs)
     about = policies, evaluators, sources, asked.n_rounds, not kept, shares, asked.by
     stated = Stated(*about)

@@ -330,7 +330,7 @@ class ValueSummary:
             if isinstance(value._find_reach, LargestDeviation):
                 value._find_reach = value._find_reach.within(whole)
             found[label] = value
-        mixed = self.evaluators[name]._mixes_in_sums(of_all)
+        mixed = _mixes(self.evaluators[name], of_all)
         doubt = doubt_of_parts(sums, sums.by[column]) if mixed else None
         if doubt is not None:
             warnings.warn(doubt, stacklevel=3)
@@ -510,6 +510,12 @@ def _refuse_other_labels(parts):
             f"one summary keeps values by {texts[0]} and the other by {texts[1]}. "
             "Summarize all parts with the same by=."
         )
+
+
+def _mixes(evaluator, summary):
+    """Whether merged sums are of rounds weighted by the mixture of all loggers."""
+    mixture = evaluator.proposal in ("mixture", "wanted of actions")
+    return mixture and summary.facts["logger_proba"]
 
 
 def clusters_text(frame):

@@ -49,7 +49,7 @@ def part_models(
     plans = {  # they raise before anything is read
         name: _ModelPlan(evaluator, *model_and_folds(evaluator, reward_model, cv), lazy)
         for name, evaluator in evaluators.items()
-        if evaluator._uses_model
+        if evaluator.requires.model
     }
     to_fit = [name for name, plan in plans.items() if plan.given is None]
     if to_fit and lazy.partitions is None:

@@ -178,7 +178,7 @@ def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
         asked = prepared(policies, lazy, reward_model=how["reward_model"])
         evaluator = _evaluator(None, asked.head, asked.n_loggers)
         kept = asked.evaluators  # of the first table
-        if evaluator._uses_model and evaluator not in kept.values():
+        if evaluator.requires.model and evaluator not in kept.values():
             evaluator = plain_row(kept, evaluator)
     else:
         check_search_evaluator(evaluator, "compare_policies")

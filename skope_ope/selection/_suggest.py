@@ -186,7 +186,7 @@ def _one(policy, logs, given, seed):
     if found["stop"] is not None:
         found |= {"evaluator": None, "check": None}
         return Suggestion(**found)
-    if is_of_logged_actions(policy, logs) and _last(found["evaluator"])._uses_model:
+    if is_of_logged_actions(policy, logs) and _last(found["evaluator"]).requires.model:
         adaptive = isinstance(found["evaluator"], AdaptiveDR)
         found["evaluator"] = AdaptiveIPS() if adaptive else found["check"]
         found |= {"check": None, "reasons": _without_model(found["reasons"])}

@@ -302,7 +302,7 @@ def check_limits(evaluator):
         there = clone(evaluator).set_params(**params)
         kind = zero if model_is_zero else "array"
         found, expected = (
-            value_of(e, rounds, kind if e._uses_model else "none")
+            value_of(e, rounds, kind if e.requires.model else "none")
             for e in (there, limit)
         )
         model = " and a model of 0" if model_is_zero else ""

@@ -152,7 +152,7 @@ class Doubled(StaticEvaluator):
     def __init__(self, *, factor=2.0):
         self.factor = factor
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (self.factor * rounds.gain,)
 
 

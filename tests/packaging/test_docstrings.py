@@ -19,6 +19,14 @@ NOT_BUILT_BY_USERS = {
 }
 
 
+# Members of the protocol of evaluators: the base class documents them for all.
+PROTOCOL = {
+    *("requires", "sampling", "proposal", "terms", "combine", "shift_with", "smooth"),
+    *("weights", "stratum_weights", "resolved", "leaves_bias_out", "check_logs"),
+    *("fit_reward_model", "diagnostics_of"),
+}
+
+
 def documented_names():
     """Public objects and their public methods, those of other packages left out."""
     for name, value in public_objects().values():
@@ -26,7 +34,8 @@ def documented_names():
         if not inspect.isclass(value):
             continue
         for attribute, member in vars(value).items():
-            if attribute.startswith("_"):
+            inherited = attribute in PROTOCOL and not name.startswith("skope_ope.base.")
+            if attribute.startswith("_") or inherited:
                 continue
             member = getattr(member, "__func__", member)
             inner = getattr(member, "fget", None) or member

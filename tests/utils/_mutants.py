@@ -39,13 +39,13 @@ def changed(result, **numbers):
 
 @fails("on_policy_value_is_the_mean_reward", "one_action")
 class DividesByTheWrongN(IPS):
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (rounds.w * rounds.r * rounds.n_rounds / (rounds.n_rounds - 1),)
 
 
 @fails("constant_rewards_give_that_constant", "one_action")
 class PromisesConstants(IPS):
-    def _weights(self, w):
+    def weights(self, w):
         return w * 1.01
 
     def __sklearn_tags__(self):
@@ -56,39 +56,39 @@ class PromisesConstants(IPS):
 
 @fails("shift_of_rewards")
 class ForgetsToNormalise(SNIPS):
-    _combine = staticmethod(IPS._combine)
+    combine = staticmethod(IPS.combine)
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (rounds.w * rounds.r,)
 
 
 @fails("scale_of_rewards")
 class CutsRewards(IPS):
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (rounds.w * np.minimum(rounds.r, 1.0),)
 
 
 @fails("log_of_all_cells_gives_the_value")
 class SquaresTheWeights(IPS):  # what else there is to know of a value holds
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (rounds.w**2 * rounds.r,)
 
 
 @fails("log_of_all_cells_gives_the_value")
 class ForgetsTheWeights(IPS):
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (np.where(rounds.w > 0, rounds.r, 0.0),)
 
 
 @fails("log_of_all_cells_gives_the_value")
 class SquaresTheWeightsOfResiduals(DoublyRobust):
-    def _weights(self, w):
+    def weights(self, w):
         return w**2
 
 
 @fails("logs_are_left_alone")
 class WritesIntoTheRewards(IPS):
-    def _terms(self, rounds):
+    def terms(self, rounds):
         r = rounds.r
         r *= 1.0  # the logs are read-only: raises
         return (rounds.w * r,)
@@ -184,7 +184,7 @@ class LikesTheFirstRounds(IPS):
 
 @fails("blocks_do_not_matter")
 class NormalisesEveryBlock(IPS):
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (rounds.w * rounds.r / rounds.w.mean(),)
 
 
@@ -386,7 +386,7 @@ class ForgetsWhichRoundsItFitted(DoublyRobust):
 
 @fails("shift_of_rewards", "one_action")
 class ShrinksItsModel(DirectMethod):
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (0.9 * rounds.v,)
 
 

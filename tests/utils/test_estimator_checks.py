@@ -55,17 +55,17 @@ def clip_at_one(self, w):
 
 # class: the method and what is wrong with it
 WRONG = {
-    ope.IPS: ("_weights", clip_at_one),
-    ope.SNIPS: ("_weights", clip_at_one),
-    ope.DoublyRobust: ("_weights", one_percent_more),
-    ope.SwitchDR: ("_weights", one_percent_more),
-    ope.DRos: ("_weights", one_percent_more),
-    ope.SubGaussianIPS: ("_weights", one_percent_more),
-    ope.SubGaussianDR: ("_weights", one_percent_more),
-    ope.SNDR: ("_terms", lambda self, r: (r.v, 1.01 * r.w * r.residual, r.w)),
-    ope.LogSmoothing: ("_terms", lambda self, r: (np.log1p(r.w * r.r),)),
-    ope.MultiLoggerIPS: ("_terms", lambda self, r: (1.01 * r.gain, r.w)),
-    ope.MultiLoggerDR: ("_terms", lambda self, r: (r.v, 1.01 * r.w * r.residual, r.w)),
+    ope.IPS: ("weights", clip_at_one),
+    ope.SNIPS: ("weights", clip_at_one),
+    ope.DoublyRobust: ("weights", one_percent_more),
+    ope.SwitchDR: ("weights", one_percent_more),
+    ope.DRos: ("weights", one_percent_more),
+    ope.SubGaussianIPS: ("weights", one_percent_more),
+    ope.SubGaussianDR: ("weights", one_percent_more),
+    ope.SNDR: ("terms", lambda self, r: (r.v, 1.01 * r.w * r.residual, r.w)),
+    ope.LogSmoothing: ("terms", lambda self, r: (np.log1p(r.w * r.r),)),
+    ope.MultiLoggerIPS: ("terms", lambda self, r: (1.01 * r.gain, r.w)),
+    ope.MultiLoggerDR: ("terms", lambda self, r: (r.v, 1.01 * r.w * r.residual, r.w)),
 }
 
 

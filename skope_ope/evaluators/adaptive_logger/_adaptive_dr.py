@@ -14,6 +14,7 @@ from skope_ope._types import RewardModelLike
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
 from skope_ope.evaluators.adaptive_logger._earlier_models import earlier_source
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._requires import Requires
 
 
 class AdaptiveDR(AdaptiveLoggerEvaluator):
@@ -118,7 +119,7 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
         "reward_model": REWARD_MODEL_CONSTRAINTS["reward_model"],
         "n_refits": [Interval(Integral, 1, None, closed="left")],
     }
-    _uses_model = True
+    requires = Requires(model=True)
 
     def __init__(
         self,

@@ -109,7 +109,7 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
         self._refuse_weights(logs, sample_weight)
         target, positive = Target(policy, logs), PositiveRounds(logs)
         refuse_learning(type(self).__name__, target)
-        if self._uses_model:
+        if self.requires.model:
             check_all_actions(self, target)
         support = Support(positive)
         scored = self._scored(target, logs, positive, support)
@@ -119,7 +119,7 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
 
     def _scored(self, target, logs, positive, support):
         """Return the `ScoredRounds` of a policy."""
-        source = self.reward_model_ if self._uses_model else None
+        source = self.reward_model_ if self.requires.model else None
         extract = _W if source is None else _W_V_Q
         w, *model = terms_of(extract, logs, target, source, positive, [support])
         v, q = model or np.zeros((2, len(logs)))
@@ -131,12 +131,12 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
         terms = form.terms(scored.scores)
         estimate = estimate_of_rounds(design, terms, form.combine)
         counted = _counted(overlap, scored.w, form.shares(), design)
-        about = target, self._uses_model, COMPARE
+        about = target, self.requires.model, COMPARE
         found = overlap_findings(overlap, logs, *about, counted)
         warned = reversal_warnings(first_reversal(logs.timestamp))
         warned += _shuffled_warnings(logs) + warnings_of(found)
         warned += propensity_warnings(logs)
-        if overlap.missing_mass > 1 - 1e-9 and not self._uses_model:
+        if overlap.missing_mass > 1 - 1e-9 and not self.requires.model:
             estimate = estimate.without_value()  # the logs say nothing of this policy
         if np.isnan(estimate.value):
             warned.append(unformed_warning(self))
@@ -168,7 +168,7 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
         if shares is not None:  # who counts at all, and how unequally
             total = shares.sum()
             facts["largest_share"] = float(shares.max() / total) if total else np.nan
-        if self._uses_model:
+        if self.requires.model:
             facts["uncovered_rounds"] = int(self.reward_model_.n_uncovered_)
             facts["correction"] = float(scored.correction.mean())
         return facts

@@ -27,6 +27,8 @@ from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._model_of_fit import checked_model
 from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._proposal import Sampling
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
@@ -111,11 +113,9 @@ class BaseEvaluator(CallbackSupport, Estimator):
     __metadata_request__fit = {"logs": UNUSED, "reward_model": UNUSED}
     __metadata_request__score = {"policy": UNUSED, "logs": UNUSED}
     _parameter_constraints: dict = {}
-    _uses_model = False
-    _uses_range = False  # whether the known range of the rewards enters the terms
+    requires, sampling, proposal = Requires(), Sampling(), None
     # Why its intervals leave out a bias that it has by design; False: there is none.
-    _leaves_bias_out = False
-    _log_kinds = (BanditLogs,)
+    leaves_bias_out = False
     _model_of_fit = None
 
     def fit(
@@ -185,7 +185,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
         else:
             found |= {"actions_": logs.actions, "n_actions_": logs.n_actions}
         found["_model_of_fit"] = reward_model  # for a search that fits rows in order
-        if self._uses_model:
+        if self.requires.model:
             found |= self._fitted_model(logs, reward_model, progress)
         return found
 
@@ -229,11 +229,12 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _check_kind(self, logs):
         """Raise if these are not logs, or logs of another kind."""
-        if isinstance(logs, self._log_kinds):
+        if isinstance(logs, self.requires.logs):
             return
-        kinds = " or ".join(kind.__name__ for kind in self._log_kinds)
-        how = " Build them with " + " or ".join(_HOW[kind] for kind in self._log_kinds)
-        raise TypeError(f"logs must be {kinds}, got {type(logs).__name__}.{how}.")
+        kinds = self.requires.logs
+        names = " or ".join(kind.__name__ for kind in kinds)
+        how = " Build them with " + " or ".join(_HOW[kind] for kind in kinds)
+        raise TypeError(f"logs must be {names}, got {type(logs).__name__}.{how}.")
 
     def _check_logs(self, logs):
         """Raise if the logs lack rounds or a field that the evaluator needs."""
@@ -242,7 +243,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
             raise ValueError(
                 "the logs are empty: an estimate needs at least one round."
             )
-        if logs.propensity is None and self.__sklearn_tags__().needs_propensity:
+        if logs.propensity is None and self.requires.weights:
             raise ValueError(
                 f"{type(self).__name__} needs the propensities of the logged actions, "
                 "which these logs do not have. Pass propensity=..., estimate them with "
@@ -363,7 +364,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
         return SummedValue(
             estimate,
             estimator=type(self).__name__,
-            leaves_bias_out=self._leaves_bias_out,
+            leaves_bias_out=self.leaves_bias_out,
             **known,
             **about,
         )
@@ -388,15 +389,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _unstated_model(self):
         """Return the same of the reward model, where there is one."""
-        return unstated_model(self.reward_model_) if self._uses_model else None
-
-    def _mixes_loggers(self, logs):
-        """Whether the shares of the loggers enter the terms of a round."""
-        return False
-
-    def _mixes_in_sums(self, summary):
-        """Whether merged sums are of rounds weighted by the mixture of all loggers."""
-        return False
+        return unstated_model(self.reward_model_) if self.requires.model else None
 
     def _takes_part(self, target):
         """Whether a pass over the rounds that is shared with others values a policy."""
@@ -435,8 +428,9 @@ class BaseEvaluator(CallbackSupport, Estimator):
         known["estimator_type"] = "policy_evaluator"
         return EvaluatorTags(
             **known,
-            handles=tuple(_KIND_NAMES[kind] for kind in self._log_kinds),
-            needs_reward_model=self._uses_model,
+            handles=tuple(_KIND_NAMES[kind] for kind in self.requires.logs),
+            needs_propensity=self.requires.weights,
+            needs_reward_model=self.requires.model,
         )
 
 

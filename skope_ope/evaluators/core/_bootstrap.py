@@ -199,7 +199,7 @@ class _Part:
     @property
     def moving_offset(self):
         """What its terms were formed with, or None where it does not matter."""
-        moves = self.terms.job.evaluator._moves is not None
+        moves = self.terms.job.evaluator.shift_with is not None
         return self.estimate.offset if moves else None
 
     @property

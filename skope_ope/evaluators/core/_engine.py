@@ -55,8 +55,8 @@ class Job:
 
     def take(self, block, rounds):
         """Put the terms of a block."""
-        terms, how = self.evaluator._terms(rounds), along_of(self.evaluator)
-        self.sums.put(self.key, terms, self.evaluator._moves, how)
+        terms, how = self.evaluator.terms(rounds), along_of(self.evaluator)
+        self.sums.put(self.key, terms, self.evaluator.shift_with, how)
         if self.extremes is not None:
             self.extremes.take(block, rounds, self.evaluator, self.design)
 
@@ -64,10 +64,10 @@ class Job:
 class Extract:
     """Stands in for an evaluator where per-round arrays themselves are wanted."""
 
-    _moves = None  # rewards are as they are
+    shift_with = None  # rewards are as they are
 
     def __init__(self, pick):
-        self._terms = pick
+        self.terms = pick
 
 
 WEIGHTS = Extract(lambda rounds: (rounds.w,))
@@ -111,7 +111,7 @@ def run(
     """Hand every job the terms of its evaluator, block by block."""
     # `sums`: what observers put terms to, beside those of the jobs.
     shift = known_shift(logs)
-    moving = [job for job in jobs if job.evaluator._moves is not None]
+    moving = [job for job in jobs if job.evaluator.shift_with is not None]
     if offset is None and moving:
         offset = offset_of(logs.reward)
     for job in moving:

@@ -12,6 +12,7 @@ from math import inf, isfinite
 import numpy as np
 
 from skope_ope._pairs import WithPairs
+from skope_ope.evaluators.core._proposal import weight_of
 from skope_ope.evaluators.core._tally import both_ranges
 from skope_ope.logs._labels import texts_of_labels
 
@@ -42,7 +43,7 @@ class Extremes(WithPairs):
     def take(self, block, rounds, evaluator, design):
         """Take what a block of rounds brings to an evaluator."""
         self.rounds = self.rounds + block.rounds_of_halves
-        w = evaluator._tallied_weight(rounds)
+        w = weight_of(evaluator)(rounds)
         if w is not None:
             self._take_weights(block, w, None if w is not rounds.w else design)
         if rounds.v is not None:

@@ -54,5 +54,5 @@ mean_plus_ratio.along = (1, 2)
 
 def along_of(formula):
     """Return the pairs of a numerator and its divisor of an evaluator's function."""
-    pair = getattr(getattr(formula, "_combine", None), "along", None)
+    pair = getattr(getattr(formula, "combine", None), "along", None)
     return () if pair is None else (pair,)

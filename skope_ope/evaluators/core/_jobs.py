@@ -99,7 +99,7 @@ class JobTerms:
     def of(self, rows, offset=None):
         """Return the terms of some rounds, of rewards less this or another offset."""
         job, offset = self.job, self.offset if offset is None else offset
-        return job.evaluator._terms(job.kept.rounds(job, offset, rows))
+        return job.evaluator.terms(job.kept.rounds(job, offset, rows))
 
     @property
     def positive(self):
@@ -112,7 +112,7 @@ class JobTerms:
         joint, upper = JointSums(design, offset), in_upper_half(self.positive.all_logs)
         for block in blocks(design.n_rounds):
             terms = self.of(block.rows, offset)
-            joint.put(None, terms, job.evaluator._moves, along_of(job.evaluator))
+            joint.put(None, terms, job.evaluator.shift_with, along_of(job.evaluator))
             some = np.flatnonzero(upper[block.rows])
             joint.add(design.block(block.low, block.high, some))
         return joint.finished().of(None)

@@ -10,7 +10,6 @@ of a policy.
 """
 
 from functools import partial
-from operator import attrgetter
 
 from skope_ope.evaluators.core._blocks import Observer, blocks
 from skope_ope.evaluators.core._drowned import beyond_floats
@@ -22,11 +21,10 @@ from skope_ope.evaluators.core._engine import (
     run,
 )
 from skope_ope.evaluators.core._loggers import Loggers
+from skope_ope.evaluators.core._proposal import PLAIN_WEIGHT, WEIGHTS
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._weight_bound import BoundInPass, largest_weight
 from skope_ope.logs._known_range import known_range
-
-PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
 
 
 class KeptRounds:
@@ -36,7 +34,7 @@ class KeptRounds:
         self.positive, self.logs = positive, positive.all_logs
         self.n = len(self.logs)
         # whether who acted enters the weights
-        self._by_logger = any(job.evaluator._weight_kind != "plain" for job in jobs)
+        self._by_logger = any(job.evaluator.proposal != "logger" for job in jobs)
         self._stores, self._bounds = {}, {}
         for job in sorted(jobs, key=lambda job: job.source is None):
             if self._found(job) is None:
@@ -112,7 +110,7 @@ class KeptRounds:
 
     def rounds(self, job, offset, rows=slice(None)):
         """Return some rounds as the formula of an evaluator takes them."""
-        offset = 0.0 if job.evaluator._moves is None else offset
+        offset = 0.0 if job.evaluator.shift_with is None else offset
         reward = self.positive.reward(job.outcome, rows)
         return StoredRounds.of(self.parts(job, rows), reward, offset, self.logs)
 
@@ -121,7 +119,7 @@ class KeptRounds:
         store = TermStore(self.n)
         for block in blocks(self.n):
             rounds = self.rounds(job, offset, block.rows)
-            store.put(None, job.evaluator._terms(rounds))
+            store.put(None, job.evaluator.terms(rounds))
             store.add_rounds(block)
         return store.terms
 
@@ -158,7 +156,7 @@ def largest_of_job(job, w):
 
 def weight_of(job):
     """Return the function of a block of rounds that gives the importance weights."""
-    return job.evaluator._tallied_weight
+    return WEIGHTS[job.evaluator.proposal]
 
 
 def _key(job):

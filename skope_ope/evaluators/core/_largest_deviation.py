@@ -17,7 +17,9 @@ from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._extremes import known
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._origins import total
+from skope_ope.evaluators.core._proposal import weight_of
 from skope_ope.evaluators.core._reach import SPARE, Reach, typical
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.core._weight_bound import (
@@ -34,18 +36,17 @@ ZOOMS = 4  # times that the worst of them is looked for between its neighbours
 class WeightedRewards:
     """Rewards times the weights of an evaluator, and the weights: no model."""
 
-    _combine, _moves, _smooth = staticmethod(ratio), 1, ()
-    _uses_weights, _uses_model = True, False
+    combine, shift_with, smooth = staticmethod(ratio), 1, ()
+    requires = Requires()
 
     def __init__(self, of):
-        self._tallied_weight = of._tallied_weight
-        self._strategy = getattr(of, "_strategy", None)
+        self.proposal = of.proposal
 
-    def _terms(self, rounds):
-        w = self._tallied_weight(rounds)
+    def terms(self, rounds):
+        w = weight_of(self)(rounds)
         return rounds.gain if w is rounds.w else w * rounds.r, w
 
-    def _weights(self, w):
+    def weights(self, w):
         return w
 
 
@@ -103,7 +104,7 @@ class LargestDeviation:
         # that of the value.
         if self.limits is None:
             return None
-        if not self.evaluator._uses_weights:  # model values are what they are
+        if not self.evaluator.requires.weights:  # model values are what they are
             return Reach(*self.limits)
         return self._within(self.limits, value, max_weight, error)
 
@@ -111,7 +112,7 @@ class LargestDeviation:
         """Return the `Reach` if no reward were beyond those of the log, or None."""
         # A single round may then be as heavy as the heaviest and bring the rarest
         # reward, though no round was both.
-        weighted = self.evaluator._uses_weights
+        weighted = self.evaluator.requires.weights
         if not weighted or self.seen is None or not known(self.seen):
             return None
         return self._within(self.seen, value, error=inf)  # of seen weights, too
@@ -119,7 +120,7 @@ class LargestDeviation:
     @property
     def smooth(self):
         """Numbers of the terms that no reward enters; None: no weights are used."""
-        return self.evaluator._smooth if self.evaluator._uses_weights else None
+        return self.evaluator.smooth if self.evaluator.requires.weights else None
 
     def effective_rounds(self, value):
         """Return (sum w)^2 / sum w^2 of either half, and of the rounds with rewards."""
@@ -130,7 +131,7 @@ class LargestDeviation:
 
     def without_model(self, value):
         """Return the value of the same rounds by weights and rewards alone, or None."""
-        if not (self.evaluator._uses_model and self.evaluator._uses_weights):
+        if not (self.evaluator.requires.model and self.evaluator.requires.weights):
             return None
         alone = copy(self)
         alone.evaluator, alone.bound = WeightedRewards(self.evaluator), None
@@ -173,7 +174,7 @@ class LargestDeviation:
     def _corners(self, value, largest, limits):
         """Return (lowest, highest) deviation of a round, with either end of a range."""
         estimate, n = value._estimate, value.n_rounds
-        offset = 0.0 if self.evaluator._moves is None else estimate.offset
+        offset = 0.0 if self.evaluator.shift_with is None else estimate.offset
         corners = np.array(self.extremes.model_corners())
         scale, found = sqrt(n * max(n - 1, 1)) * estimate.frame.heaviest, []
         for stratum, most in enumerate(largest.tolist()):
@@ -185,7 +186,7 @@ class LargestDeviation:
             given |= {"shift": self.shift, "n_rounds": self.n_rounds}
             for p in (1.0, self.extremes.propensity):
                 rounds = StoredRounds(p=p, **given)
-                change = influence(estimate, self.evaluator._terms(rounds), stratum)
+                change = influence(estimate, self.evaluator.terms(rounds), stratum)
                 found.append(scale * change.reshape(2, -1))
                 if "pi" not in vars(rounds):
                     break
@@ -194,7 +195,7 @@ class LargestDeviation:
 
     def _weights_up_to(self, largest):
         """Return weights among which one takes a round furthest from the estimate."""
-        some, change = largest * STEPS, self.evaluator._weights
+        some, change = largest * STEPS, self.evaluator.weights
         if not largest > 0 or np.array_equal(change(some), some):
             return some
         tried = np.append(some, np.geomspace(1e-6 * largest, largest, MANY))
@@ -212,7 +213,7 @@ class LargestDeviation:
         if not frame.clustered:
             return 0.0, 0.0
         gain, w, offset = self._gains(estimate)
-        smooth = self.evaluator._smooth
+        smooth = self.evaluator.smooth
         first = next(j for j in range(len(estimate.means)) if j not in smooth)
         slope = estimate.plain_slopes[first]
         slope = slope if frame.n_strata == 1 else slope[frame.cell_stratum]

@@ -46,7 +46,7 @@ def checked_model(evaluator, logs, model):
             return None
         raise ValueError(_vector_refused(model, None if lazy else len(logs)))
     refuse_non_models(model, "reward_model")
-    if not evaluator._uses_model:
+    if not evaluator.requires.model:
         _check_unused(logs, model)
     return model
 

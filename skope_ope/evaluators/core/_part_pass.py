@@ -15,6 +15,7 @@ from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._part_weights import KINDS, ROUNDS
+from skope_ope.evaluators.core._proposal import kind_of_sums
 from skope_ope.evaluators.core._summary import SumsByDesign
 from skope_ope.evaluators.core._sums import REWARD, WEIGHT, JointSums, weighted_of
 from skope_ope.evaluators.core._target import Target
@@ -102,13 +103,13 @@ class PartPass:
 
     def add(self, owner, formula, sums, target, source=None, make=Job):
         """Add the job of an evaluator on a policy, and return it."""
-        kind = formula._kind_of_sums, *owner[1:]
+        kind = kind_of_sums(formula), *owner[1:]
         job, seen = make(formula, target, source, owner, sums), (*kind, id(source))
         if seen not in self._extremes:  # the first of those that see the same
             self._extremes[seen] = job.extremes = Extremes()
         self.ends[owner] = self._extremes[seen]
         self.add_job(job)
-        if formula._uses_weights:
+        if formula.requires.weights:
             if kind not in self._weighted:
                 of, owner = WeightedRewards(formula), weighted_of(*kind)
                 self._weighted[kind] = Job(of, target, None, owner, sums)
@@ -125,7 +126,7 @@ class PartPass:
         return self._passes.setdefault(id(logs), Pass(logs))
 
     def add_weights(self, kind, policy, target):
-        """Have weights of a policy observed: "plain", "loggers" or "mixture"."""
+        """Have weights of a policy observed: "logger", "own_logger" or "mixture"."""
         if kind not in self._weights:
             made = self._weights[kind] = KINDS[kind](self)
             self.pass_over(self.logs).observers.append(made)

@@ -23,7 +23,7 @@ UNKNOWN_LENGTH = 1_000_000  # rounds of a log, where their number is not known
 class PartWeights(Observer):
     """Observes weights against the propensities, of one sample."""
 
-    kind = "plain"
+    kind = "logger"
     reads = True  # workers may read what it needs of a table, see `Ahead`
 
     def __init__(self, whole):
@@ -33,7 +33,7 @@ class PartWeights(Observer):
         self.actions = self.part.all_logs.actions.tolist()
         self.labels, self.sums = self._strata()
         self.lacking, self.bounds = self._lacking(), {}
-        several = self.kind != "plain" and len(label_list(self.part.all_logs)) > 1
+        several = self.kind != "logger" and len(label_list(self.part.all_logs)) > 1
         # whether weights that the part does not hold can be bounded
         self.tells_bounds = not several and self.whole.tells_bounds
 
@@ -152,7 +152,7 @@ class PartWeights(Observer):
     def _of_lacking(self, target, certain):
         """Return the same of every action that was never logged."""
         block, shape = target.block, (len(self.labels), len(self.actions))
-        if self.whole.keeps_rounds and self.kind != "loggers":
+        if self.whole.keeps_rounds and self.kind != "own_logger":
             codes = self.lacking[:1]  # none of them will be met: one stands for all
             masses = [target.of(self.lacking)]
         else:
@@ -217,7 +217,7 @@ class PartMixtureWeights(PartWeights):
 class PartLoggerWeights(PartWeights):
     """Observes weights against the propensities, logger by logger."""
 
-    kind, reads = "loggers", False
+    kind, reads = "own_logger", False
 
     def _strata(self):
         return label_list(self.part.all_logs), self.whole.sums_by(LOGGERS)

@@ -76,7 +76,7 @@ class SumsByDesign(WithPairs):
 
 def summary_of(found, evaluator, job):
     """Return the `Summary` of an evaluator on a policy, from what a pass found."""
-    kind = getattr(evaluator, "_weight_kind", job[0])
+    kind = evaluator.proposal or job[0]
     weights, counts = weights_of(kind, job[1]), found.counts
     if kind == "wanted of loggers":
         counts = counts.of_loggers()  # they are the arms

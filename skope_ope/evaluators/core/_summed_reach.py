@@ -27,14 +27,14 @@ class SummedReach:
         """Return the `Reach` of a `SummedValue`, or None where no range is known."""
         if self.limits is None:
             return None
-        if not self.evaluator._uses_weights:  # model values are what they are
+        if not self.evaluator.requires.weights:  # model values are what they are
             return Reach(*self.limits)
         return self._within(self.limits, value, max_weight)
 
     def of_seen_rewards(self, value):
         """Return the `Reach` if no reward were beyond those of the log, or None."""
         known = self.seen is not None and isfinite(self.seen[0])
-        if not (known and self.evaluator._uses_weights):
+        if not (known and self.evaluator.requires.weights):
             return None
         return self._within(self.seen, value)
 
@@ -58,11 +58,11 @@ class SummedReach:
     def _extremes(self, value, largest, end):
         """Return the lowest and the highest deviation with some reward."""
         estimate, found = value._estimate, []
-        offset = 0.0 if self.evaluator._moves is None else estimate.offset
+        offset = 0.0 if self.evaluator.shift_with is None else estimate.offset
         for stratum in range(estimate.frame.n_strata):
             w = np.array([0.0, largest[stratum]])
             rounds = StoredRounds(w=w, r=np.full(2, end - offset))
-            terms = self.evaluator._terms(rounds)
+            terms = self.evaluator.terms(rounds)
             found.append(self._changes(estimate, terms, stratum))
         return float(np.min(found)), float(np.max(found))  # NaN stays
 
@@ -129,7 +129,7 @@ class SummedReach:
 
     def _line(self, estimate):
         """Return (a, b, d) of deviations a + b w + d w r; None: they are no line."""
-        offset = estimate.offset if self.evaluator._moves is not None else 0.0
+        offset = estimate.offset if self.evaluator.shift_with is not None else 0.0
         top = max(self.ends.weights.values(), default=0.0)
         w, r = (
             np.array([0.0, 1.0, 1.0, 2.0, 2.0, top, top]),
@@ -137,7 +137,7 @@ class SummedReach:
         )
         rounds = StoredRounds(w=w, r=r - offset)
         with np.errstate(all="ignore"):
-            found = influence(estimate, self.evaluator._terms(rounds), 0)
+            found = influence(estimate, self.evaluator.terms(rounds), 0)
         n = self.n_rounds
         found = found * sqrt(n * max(n - 1, 1))
         a = found[0]

@@ -158,7 +158,7 @@ class SummedValue(PolicyValue):
         if self._pair is not None:
             return all(one._follows_weights for one in self._pair)
         find = self._find_reach
-        return isinstance(find, SummedReach) and find.evaluator._uses_weights
+        return isinstance(find, SummedReach) and find.evaluator.requires.weights
 
     def by(self, key):
         """Values of groups of rounds, by a column that was asked for beforehand."""

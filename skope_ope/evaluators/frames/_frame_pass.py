@@ -98,35 +98,35 @@ class FramePass:
 
     def add(self, owner, formula, sums, target, source=None, make=None):
         """Add the terms of an evaluator on a policy, see `PartPass`."""
-        rounds = self.rounds if formula._moves is None else self.moved
+        rounds = self.rounds if formula.shift_with is None else self.moved
         values = ()
         if source is not None:
             values = rounds.model(source, target, owner[0])
         sums.put(
             owner,
-            formula._terms(rounds.of(target, *values)),
-            formula._moves,
+            formula.terms(rounds.of(target, *values)),
+            formula.shift_with,
             along_of(formula),
         )
-        kind, policy = formula._weight_kind, owner[1]
-        offset = 0.0 if formula._moves is None else self.about.offset
+        kind, policy = formula.proposal, owner[1]
+        offset = 0.0 if formula.shift_with is None else self.about.offset
         asked = values and (*values, values[0] - values[1])  # v, q and their gap
         ends = tuple(map(self._ends_of, asked)), weights_of(kind, policy), offset
         self._model_ends[owner] = ends
         weighted = weighted_of(kind, policy)
-        if formula._uses_weights:
-            terms = WeightedRewards(formula)._terms(self.moved.of(target))
-            sums.put(weighted, terms, WeightedRewards._moves)
+        if formula.requires.weights:
+            terms = WeightedRewards(formula).terms(self.moved.of(target))
+            sums.put(weighted, terms, WeightedRewards.shift_with)
 
     def add_arms(self, owner, formula, sums, target):
         """Add the terms of arms on a policy, and ask for their extremes."""
-        rounds = self.rounds if formula._moves is None else self.moved
-        terms = formula._terms(rounds.of(target))
-        sums.put(owner, terms, formula._moves)
+        rounds = self.rounds if formula.shift_with is None else self.moved
+        terms = formula.terms(rounds.of(target))
+        sums.put(owner, terms, formula.shift_with)
         self._arm_ends[owner] = tuple(map(self._ends_of, terms))
 
     def add_weights(self, kind, policy, target):
-        """Have weights of a policy observed: "plain", "loggers" or "mixture"."""
+        """Have weights of a policy observed: "logger", "own_logger" or "mixture"."""
         owner = weights_of(kind, policy)
         if owner not in self._weights:
             self._weights[owner] = FrameWeights(self, kind, policy, target)

@@ -29,13 +29,13 @@ class FrameWeights:
     def __init__(self, whole, kind, policy, target):
         self.whole, self.kind, self.target = whole, kind, target
         self.w = target.b if kind == "mixture" else target.w
-        self.role = "logger" if kind == "loggers" and whole.counts.loggers else None
+        self.role = "logger" if kind == "own_logger" and whole.counts.loggers else None
         self.several = len(whole.counts.loggers or [None]) > 1
         asking, rounds = whole.asking, whole.rounds
         self._asked = {}
         if self.w is not None:
             sums = whole.sums_by(ROUNDS)
-            if kind == "loggers":
+            if kind == "own_logger":
                 sums = whole.sums_by(LOGGERS)
             small = self.w  # mostly none is larger than the bound
             if whole.about.has_large_weights:
@@ -45,7 +45,7 @@ class FrameWeights:
         self.limited = None
         if target.table is not None:
             self._ask_missing(asking, rounds)
-            if self.w is not None and (kind == "plain" or not self.several):
+            if self.w is not None and (kind == "logger" or not self.several):
                 self._ask_limits(asking, rounds)
 
     def _define(self, found):
@@ -77,7 +77,7 @@ class FrameWeights:
             asked["told"] = asking.sum(self._weighed(mass))
         else:
             self._ask_lacking(asking, rounds, counts)
-        if self.kind == "plain" or not self.several or rounds.logger_proba is None:
+        if self.kind == "logger" or not self.several or rounds.logger_proba is None:
             return
         if self.kind == "mixture":
             self._ask_gaps(asking, rounds)
@@ -98,7 +98,7 @@ class FrameWeights:
         if certain is not None:
             mass = self._define(where(certain, 1.0 - target.pi, 0.0))
             asked["certain"] = asking.sum(self._weighed(mass))
-        each = self.kind == "loggers" and rounds.logger_proba is None
+        each = self.kind == "own_logger" and rounds.logger_proba is None
         asked["wanted"], asked["there"] = {}, {}
         for code in counts.lacking(each):
             mass = self._weighed(target.table[code])

@@ -196,18 +196,18 @@ def check_fields(evaluator, rounds):
     """Raise where the frame lacks what an evaluator needs."""
     name = type(evaluator).__name__
     refuse_unstated(evaluator, rounds)
-    if evaluator.__sklearn_tags__().needs_propensity and rounds.p is None:
+    if evaluator.requires.weights and rounds.p is None:
         raise ValueError(
             f"{name} needs the propensities of the logged actions. Name their "
             "column: scan_logs(..., propensity=...)."
         )
     several = rounds.loggers is not None and len(rounds.loggers) > 1
-    if evaluator._mixes_loggers(rounds) and several and rounds.logger_proba is None:
+    if evaluator.requires.mixes(rounds) and several and rounds.logger_proba is None:
         raise ValueError(
             f"{name} needs the probability of the logged action under each logger. "
             "Name these columns: scan_logs(..., logger_proba=[columns])."
         )
-    if evaluator._uses_range and rounds.reward_range is None:
+    if evaluator.requires.reward_range and rounds.reward_range is None:
         rounds.query.check_number(
             rounds.reward,
             f"{name} needs rewards that are not negative, or reward_range",
@@ -218,7 +218,7 @@ def check_fields(evaluator, rounds):
 def _ready(evaluator, source, reward_model):
     """Return an evaluator that can be asked for its terms, as if it were fitted."""
     out = copy(evaluator)
-    if not evaluator._uses_model:
+    if not evaluator.requires.model:
         return out
     if source is None:
         model = evaluator._model_of_fit

@@ -12,6 +12,8 @@ from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._logger_mixture import LoggerMixture
 from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.core._part_weights import LOGGERS
+from skope_ope.evaluators.core._proposal import Sampling
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._summary import Summary
 from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.multi_logger._divergences import PooledDivergences
@@ -64,7 +66,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
 
     def _check_logs(self, logs):
         super()._check_logs(logs)
-        if not self._strategy.needs_logger_proba or logs.logger_proba is not None:
+        if not self.requires.mixture or logs.logger_proba is not None:
             return
         if logs.loggers is None or (logs.logger_index == logs.logger_index[0]).all():
             return
@@ -107,7 +109,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
 
     def _summary_in(self, whole, job):
         out = super()._summary_in(whole, job)
-        by_logger = weights_of("loggers", job.key[1])
+        by_logger = weights_of("own_logger", job.key[1])
         out.of_loggers = Summary(
             None,
             out.sums,
@@ -124,9 +126,6 @@ class MultiLoggerEvaluator(StaticEvaluator):
         mixture = LoggerMixture(loggers.index, loggers.proba, loggers.shares)
         return result._with_mixture(mixture)
 
-    def _mixes_in_sums(self, summary):
-        return self.pooling == "balanced"
-
     def _unstated(self, logs):
         if self.pooling == "weighted" and self.cross_fit is not None:
             return "cross_fit splits all rounds. Pass cross_fit=None."
@@ -141,28 +140,28 @@ class MultiLoggerEvaluator(StaticEvaluator):
             )
         super()._enter_frame(whole, name)
 
-    def _mixes_loggers(self, logs):
-        return self._strategy.needs_logger_proba
+    @property
+    def requires(self):
+        """Whether the probabilities of all loggers enter, and a model."""
+        estimated = self.pooling == "weighted" and self._strategy.estimates == "pooled"
+        mixture = self.pooling == "balanced" or estimated
+        return Requires(model=hasattr(self, "reward_model"), mixture=mixture)
 
     @property
-    def _tallied_weight(self):
-        return self._strategy.weight
+    def proposal(self):
+        """Against which probability the weights are."""
+        return "mixture" if self.pooling == "balanced" else "own_logger"
 
     @property
-    def _weight_kind(self):
-        return "mixture" if self.pooling == "balanced" else "loggers"
-
-    @property
-    def _kind_of_sums(self):
-        folds = self._strategy.cross_fit
-        kind = self._weight_kind
-        return kind if folds is None else f"{kind} in {folds} folds"
+    def sampling(self):
+        """The samples: loggers, or what each of them has in a fold."""
+        return Sampling("loggers", self._strategy.cross_fit)
 
     def _add_to(self, whole, key, target, source):
         strategy, policy = self._strategy, key[1]
-        whole.add_weights(self._weight_kind, policy, target)
-        if self._weight_kind == "mixture" and whole.keeps_rounds:
-            whole.add_weights("loggers", policy, target)  # diagnostics of each
+        whole.add_weights(self.proposal, policy, target)
+        if self.proposal == "mixture" and whole.keeps_rounds:
+            whole.add_weights("own_logger", policy, target)  # diagnostics of each
         if strategy.estimates is None:
             return whole.add(key, self, whole.sums_by(LOGGERS), target, source)
         name, folds = LOGGERS, strategy.cross_fit

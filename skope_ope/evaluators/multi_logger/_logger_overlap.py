@@ -243,7 +243,7 @@ def _policy_columns(policy, loggers):
     refuse_learning("logger_overlap", target)
     positive = loggers.positive
     whole = PartPass(positive, n_total=positive.n, keeps_rounds=True)
-    kinds = ["loggers"] if loggers.proba is None else ["loggers", "mixture"]
+    kinds = ["own_logger"] if loggers.proba is None else ["own_logger", "mixture"]
     for kind in kinds:
         whole.add_weights(kind, None, target)
     whole.add_job(Job(NOTHING, target, sums=TermStore(len(logs))))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from skope_ope._types import ArrayLike, RewardModelLike, SplitterLike
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._proposal import weight_of
 from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 
@@ -83,8 +84,7 @@ class MultiLoggerDR(MultiLoggerEvaluator):
         **MultiLoggerEvaluator._parameter_constraints,
         **REWARD_MODEL_CONSTRAINTS,
     }
-    _uses_model = True
-    _moves, _smooth = WEIGHT, (0,)
+    shift_with, smooth = WEIGHT, (0,)
 
     def __init__(
         self,
@@ -106,13 +106,13 @@ class MultiLoggerDR(MultiLoggerEvaluator):
         self.cross_fit = cross_fit
 
     @property
-    def _combine(self):
+    def combine(self):
         if self.self_normalized:
             return _functions.mean_plus_ratio
         return _functions.sum_of_two
 
-    def _terms(self, rounds):
-        w = self._strategy.weight(rounds)
+    def terms(self, rounds):
+        w = weight_of(self)(rounds)
         correction = rounds.correction if w is rounds.w else w * rounds.residual
         terms = rounds.v, correction, w
         return terms if self.self_normalized else terms[:2]

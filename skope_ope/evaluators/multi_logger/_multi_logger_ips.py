@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from skope_ope._types import ArrayLike
 from skope_ope.evaluators.core import _functions
+from skope_ope.evaluators.core._proposal import weight_of
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 
 
@@ -112,15 +113,15 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
         self.cross_fit = cross_fit
 
     @property
-    def _combine(self):
+    def combine(self):
         return _functions.ratio if self.self_normalized else _functions.mean
 
     @property
-    def _moves(self):
+    def shift_with(self):
         return 1 if self.self_normalized else None  # by the sum of the weights
 
-    def _terms(self, rounds):
-        w = self._strategy.weight(rounds)
+    def terms(self, rounds):
+        w = weight_of(self)(rounds)
         gain = rounds.gain if w is rounds.w else w * rounds.r
         return (gain, w) if self.self_normalized else (gain,)
 

@@ -107,12 +107,7 @@ class Naive:
     """Rounds weigh pi / p, and all loggers the same."""
 
     cross_fit = None
-    needs_logger_proba = False
     estimates = None  # how divergences are estimated: "pooled" or "per_logger"
-
-    def weight(self, rounds):
-        """Return the importance weights of a block of rounds."""
-        return rounds.w
 
     def weigh(self, loggers):
         """Return the `Weighing` of the loggers of some sums."""
@@ -126,12 +121,6 @@ class Naive:
 class Balanced(Naive):
     """Rounds weigh pi / (mixture of the loggers), and all loggers the same."""
 
-    needs_logger_proba = True
-
-    def weight(self, rounds):
-        """Return the importance weights of a block of rounds."""
-        return rounds.b
-
     def overlap(self, summary, weighing):
         """Return sums of the weights as they enter."""
         return MixtureOverlap.of_sums(summary)
@@ -142,7 +131,6 @@ class Weighted(Naive):
 
     def __init__(self, estimates, cross_fit=None):
         self.estimates, self.cross_fit = estimates, cross_fit
-        self.needs_logger_proba = estimates == "pooled"
 
     def _divergences(self, loggers, without=None):
         if self.estimates == "pooled":

@@ -16,6 +16,7 @@ from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._part_weights import ROUNDS
 from skope_ope.evaluators.core._positive_rounds import Part
+from skope_ope.evaluators.core._proposal import kind_of_sums, weight_of
 from skope_ope.evaluators.core._sample_weights import plain_weights
 from skope_ope.evaluators.core._summary import (
     LOGGER,
@@ -83,7 +84,7 @@ class PartSums(WithPairs):
         """Return the `Summary` of an evaluator on a policy."""
         evaluator = self.resolved.get((name, policy), self.evaluators[name])
         out = summary_of(self, evaluator, (name, policy, None))
-        weighted = weighted_of(getattr(evaluator, "_kind_of_sums", name), policy)
+        weighted = weighted_of(kind_of_sums(evaluator) or name, policy)
         sums = self.sums.of(weighted)
         if sums is not None:
             out.weighted = WeightedRounds(None, sums, weighted)
@@ -299,7 +300,7 @@ def _sums_of_rounds(
 def _state_shares(part, shares, evaluators):
     """Tell a part the shares of the loggers in the whole log, where they enter."""
     logs = part.all_logs
-    mixes = any(one._mixes_loggers(logs) for one in evaluators)
+    mixes = any(one.requires.mixes(logs) for one in evaluators)
     if mixes or (shares is not None and getattr(logs, "loggers", None) is not None):
         by_label = stated_shares(shares, logs)
         if len(by_label) > 1:
@@ -313,8 +314,8 @@ def numbers_of_part(stated, logs, name, policy):
     whole = PartPass(part, {policy: stated.policies[policy]}, *about)
     evaluator = _ready(stated.ready(stated.evaluators[name]), whole, name)
     _state_shares(part, stated.shares, [evaluator])
-    source = evaluator.reward_model_ if evaluator._uses_model else None
-    weight, none = evaluator._tallied_weight, np.full(len(logs), np.nan)
+    source = evaluator.reward_model_ if evaluator.requires.model else None
+    weight, none = weight_of(evaluator), np.full(len(logs), np.nan)
 
     def numbers(rounds):
         found = weight(rounds), rounds.pi, rounds.q, rounds.v
@@ -371,6 +372,6 @@ def _ready(evaluator, whole, name):
         out.actions_ = logs.actions
     else:
         out.n_slots_ = logs.n_slots
-    if evaluator._uses_model:
+    if evaluator.requires.model:
         out._take_source(whole.source(name, evaluator))
     return out

@@ -57,11 +57,11 @@ class Reading:
     def numbers(self, name, policy):
         """Return w, pi, q and v of all rounds, as an evaluator takes them."""
         evaluator = self.stated.evaluators[name]
-        kind = policy, evaluator._weight_kind
+        kind = policy, evaluator.proposal
         source = self.stated.sources.get(name, evaluator)
-        key = *kind, id(source) if evaluator._uses_model else None
+        key = *kind, id(source) if evaluator.requires.model else None
         known = self._numbers.get(key)
-        if known is None and not evaluator._uses_model:  # one with a model has them
+        if known is None and not evaluator.requires.model:  # one with a model has them
             known = next((x for k, x in self._numbers.items() if k[:2] == kind), None)
         if known is None:
             parts = [
@@ -144,14 +144,14 @@ class RowsOfFiles:
 
     def terms_less(self, offset):
         """Return the terms of rewards less an offset."""
-        offset = 0.0 if self._formula._moves is None else offset
+        offset = 0.0 if self._formula.shift_with is None else offset
         logs = self.logs
         rounds = StoredRounds.of(self.numbers, logs.reward, offset, logs)
-        return np.stack(self._formula._terms(rounds))
+        return np.stack(self._formula.terms(rounds))
 
     def sums_about(self, offset):
         """Return the sums of the terms of rewards less an offset."""
-        given = self.terms_less(offset), offset, self.upper, self._formula._moves
+        given = self.terms_less(offset), offset, self.upper, self._formula.shift_with
         return sums_of_rounds(self.design, *given, along=along_of(self._formula))
 
     @property

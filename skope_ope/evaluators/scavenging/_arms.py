@@ -218,10 +218,10 @@ class ArmTerms:
     """The terms w r and w of parts of a log, a formula in a pass over the rounds."""
 
     def __init__(self, self_normalized, shares=None):
-        self._moves = WEIGHTS if self_normalized else None
+        self.shift_with = WEIGHTS if self_normalized else None
         self.shares = shares
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         w = rounds.pi
         if self.shares is not None:
             p = rounds.block.logs.logger_proba[rounds.block.rows] @ self.shares
@@ -233,6 +233,6 @@ class ArmTerms:
 class ColumnArmTerms(ArmTerms):
     """The same of the columns of a lazy frame, which knows the mixture itself."""
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         w = rounds.pi if self.shares is None else rounds.b
         return arm_terms(w, rounds.r)

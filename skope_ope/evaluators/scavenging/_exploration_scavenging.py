@@ -24,6 +24,7 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 from skope_ope.evaluators.core._part_weights import Wanted
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._sums import weights_of
@@ -151,7 +152,6 @@ class ExplorationScavenging(BaseEvaluator):
     1.0
     """
 
-    _log_kinds = (BanditLogs, SlateLogs)
     _parameter_constraints: dict = {
         "self_normalized": ["boolean"],
         "match": [StrOptions({"action", "logger"})],
@@ -202,20 +202,15 @@ class ExplorationScavenging(BaseEvaluator):
                     "match='action'."
                 )
             by_logger(logs)
-        elif not self._mixes(logs):
+        elif not self.requires.mixes(logs):
             check_offers(logs, stratum)
-
-    def _mixes(self, logs):
-        """Whether actions are matched against a mixture of known loggers."""
-        known = getattr(logs, "logger_proba", None) is not None
-        return self.match == "action" and known
 
     def _predictability(self, logs):
         stratum = strata_of(logs, self.strata)
         if isinstance(logs, SlateLogs):
             (code,) = slate_codes(logs, logs.slate)
             return predictability(logs, code, stratum, "slate")
-        if self.match == "logger" or self._mixes(logs):
+        if self.match == "logger" or self.requires.mixes(logs):
             return predictability(logs, logs.logger_index, stratum, "logger")
         return predictability(logs, logs.action_index, stratum)
 
@@ -231,29 +226,32 @@ class ExplorationScavenging(BaseEvaluator):
                 "stratum separately, with logs.filter(...) of files or logs[rows], "
                 "and weight the values by the shares of the strata."
             )
-        if self.on_missing == "nan" and self._mixes(logs):
+        if self.on_missing == "nan" and self.requires.mixes(logs):
             return (
                 "on_missing='nan' needs all rounds, to find whether the loggers "
                 "take the policy's actions. Pass on_missing='warn'."
             )
         return None
 
-    def _mixes_loggers(self, logs):
-        return self._mixes(logs)
+    @property
+    def requires(self):
+        """Rewards of arms; where all loggers are known these are their mixture."""
+        mixture = "if known" if self.match == "action" else False
+        return Requires(weights=False, mixture=mixture, logs=(BanditLogs, SlateLogs))
 
     def _enter_frame(self, whole, name):
-        mixes = self._mixes(whole.rounds)
+        mixes = self.requires.mixes(whole.rounds)
         role = "logger" if mixes else self.match
         sums = whole.sums_by("actions" if role == "action" else "arms", role)
         formula = ColumnArmTerms(self.self_normalized, mixes or None)
         for policy in whole.policies:
             target = whole.target(policy, self.match)
             check_all_actions(self, target)
-            whole.add_wanted(self._weight_kind, policy, target, self.match)
+            whole.add_wanted(self.proposal, policy, target, self.match)
             whole.add_arms((name, policy, None), formula, sums, target)
 
     def _enter(self, whole, name):
-        logs, mixes = whole.logs, self._mixes(whole.logs)
+        logs, mixes = whole.logs, self.requires.mixes(whole.logs)
         chosen = whole.seen_as(by_logger) if self.match == "logger" else logs
         by_actions = chosen is logs and not mixes
         code = chosen.action_index if by_actions else logs.logger_index
@@ -265,7 +263,7 @@ class ExplorationScavenging(BaseEvaluator):
         for policy in whole.policies:
             target = whole.target(policy, chosen)
             check_target_of_arms(self, target, chosen)
-            owner = weights_of(self._weight_kind, policy)
+            owner = weights_of(self.proposal, policy)
             if owner not in whole.tallies:
                 observer = Wanted(whole, owner, target, chosen.actions)
                 whole.pass_over(chosen).observers.append(observer)
@@ -274,7 +272,7 @@ class ExplorationScavenging(BaseEvaluator):
             whole.add_job(job, chosen)
 
     @property
-    def _weight_kind(self):
+    def proposal(self):
         """What a policy wants of its arms, as parts of a log tell it."""
         return f"wanted of {self.match}s"
 
@@ -335,7 +333,7 @@ class ExplorationScavenging(BaseEvaluator):
         found, warned = arms.estimate(), []
         if np.isnan(match.missing_mass):
             match.missing_mass = arms.unseen_mass()
-        elif self._mixes(logs):
+        elif self.requires.mixes(logs):
             warned = _doubts_of_mixture(arms, found, match, logs)
         predicted = self.predictability_
         if logs is not self.logs_:
@@ -368,7 +366,7 @@ class ExplorationScavenging(BaseEvaluator):
         else:
             chosen = by_logger(logs) if self.match == "logger" else logs
             match = match_arms(self, policy, chosen, stratum, omega)
-        mixes = self._mixes(logs)
+        mixes = self.requires.mixes(logs)
         arms = Arms(
             logs.logger_index if mixes else match.code,
             len(logs.loggers) if mixes else match.n_arms,
@@ -396,7 +394,7 @@ class ExplorationScavenging(BaseEvaluator):
             "predictability_gain": predicted.gain,
         }
         slates = isinstance(logs, SlateLogs)
-        if not self._mixes(logs) and self.strata is None and not slates:
+        if not self.requires.mixes(logs) and self.strata is None and not slates:
             facts["uniform_value"] = float(
                 match.n_arms
                 * np.average(match.wanted * logs.reward, weights=arms.omega)
@@ -455,7 +453,6 @@ class ExplorationScavenging(BaseEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.needs_propensity = False
         tags.uniform_logger = True
         tags.consistent = self.match == "action"
         tags.constant_reward = tags.shift_equivariant = bool(self.self_normalized)

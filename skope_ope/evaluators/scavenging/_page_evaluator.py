@@ -20,6 +20,7 @@ from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import spread_estimate
 from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget
@@ -95,7 +96,7 @@ class PageEvaluator(BaseEvaluator):
     # A subclass gives `_formula()`, a `PageFormula`, and `_facts_and_warnings(pages,
     # tables, attention)`, its diagnostics and warnings.
 
-    _log_kinds = (SlateLogs,)
+    requires = Requires(weights=False, logs=(SlateLogs,))
     _paired = False  # see `make_pages`
     _parameter_constraints: dict = {
         "attention": ["array-like", AttentionDecay],
@@ -247,7 +248,6 @@ class PageEvaluator(BaseEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.needs_propensity = False
         return tags
 
 

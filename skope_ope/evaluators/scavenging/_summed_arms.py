@@ -19,6 +19,7 @@ from skope_ope.evaluators.core._mean_weight import (
 )
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._reach import range_only, refuse_stated
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.evaluators.scavenging._arms import WEIGHTS, _shares, arm_terms
@@ -149,8 +150,8 @@ class ArmsJob(Job):
 
     def take(self, block, rounds):
         """Put the terms of a block."""
-        terms, enter = self.evaluator._terms(rounds), block.entering
-        self.sums.put(self.key, terms, self.evaluator._moves)
+        terms, enter = self.evaluator.terms(rounds), block.entering
+        self.sums.put(self.key, terms, self.evaluator.shift_with)
         some = terms if enter is None else [term[enter] for term in terms]
         if len(some[0]):
             self.ends.add_terms(some, True)
@@ -168,10 +169,10 @@ class ArmsReach(SummedReach):
 class ArmOfRound:
     """The formula of the terms of a round, of its weight and its reward."""
 
-    _uses_weights = True
+    requires = Requires()
 
     def __init__(self, self_normalized):
-        self._moves = WEIGHTS if self_normalized else None
+        self.shift_with = WEIGHTS if self_normalized else None
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return arm_terms(rounds.w, rounds.r)

@@ -155,7 +155,7 @@ class SequentialEvaluator(BaseEvaluator):
     def _known(self, target, positive):
         """Get what is known of a stationary policy, and its overlap with the logs."""
         # Probabilities of the logged actions, and model values where there is one.
-        source = self.reward_model_ if self._uses_model else None
+        source = self.reward_model_ if self.requires.model else None
         support, extract = Support(positive), JUST_PI if source is None else _PI_V_Q
         logs = positive.all_logs
         known = terms_of(extract, logs, target, source, positive, [support])
@@ -233,7 +233,7 @@ class SequentialEvaluator(BaseEvaluator):
             "bound": self._deviation_bound,
             "successes": self._successes(history, found),
             "leaves_bias_out": self._acceptances_count(history)
-            and self._leaves_bias_out,
+            and self.leaves_bias_out,
             "history": history,
             "trajectories": found,
             "horizon": self.horizon,

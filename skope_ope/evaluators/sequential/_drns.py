@@ -14,6 +14,7 @@ from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
     propensity_warnings,
@@ -171,7 +172,7 @@ class DRns(SequentialEvaluator):
         "excess": [StrOptions({"accept", "weight"})],
         "random_state": ["random_state"],
     }
-    _uses_model = True
+    requires = Requires(model=True)
 
     def __init__(
         self,
@@ -322,7 +323,7 @@ class DRns(SequentialEvaluator):
         return warnings_of(found) + propensity_warnings(logs)
 
     @property
-    def _leaves_bias_out(self):
+    def leaves_bias_out(self):
         biased = self.acceptance == "quantile" and self.q > 0
         return biased and "the bias of rounds accepted too rarely"
 

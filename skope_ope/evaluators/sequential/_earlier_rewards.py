@@ -12,7 +12,7 @@ def takes_earlier(evaluator, reward_model=None):
     """Whether the mean of the rounds before stands for a reward model."""
     # Then no source of `part_models` does.
     cv = getattr(evaluator, "cv", None)  # AdaptiveDR has none
-    if not evaluator._uses_model or cv is None or isinstance(cv, str):
+    if not evaluator.requires.model or cv is None or isinstance(cv, str):
         return False
     from sklearn.model_selection import TimeSeriesSplit  # its import takes long
 

@@ -46,7 +46,7 @@ class OpenWalk:
     def __init__(self, evaluator, policy, facts, task):
         self.evaluator, self.policy = copy(evaluator), policy
         self.facts, self.task, rows = facts, task, task.rows
-        self._source = evaluator.reward_model_ if evaluator._uses_model else None
+        self._source = evaluator.reward_model_ if evaluator.requires.model else None
         self._stream = UniformStream(task.state).skip(rows.start)
         known = KnownFacts(facts, task.least)
         self._rule = evaluator._rule(known, rows.stop - rows.start)

@@ -147,7 +147,6 @@ class Replay(AcceptedMean):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.needs_propensity = False
         tags.uniform_logger = True
         tags.constant_reward = tags.shift_equivariant = True
         return tags

@@ -66,7 +66,7 @@ def sequential_values(
     facts = facts_of(columns.partitions, evaluators, n_jobs, verbose)
     sources = dict(sources or {})
     for name, evaluator in evaluators.items():
-        if not evaluator._uses_model:
+        if not evaluator.requires.model:
             continue
         known = name in sources
         own = is_one_mean(sources[name]) if known else evaluator.reward_model is None
@@ -109,7 +109,7 @@ def _facts(part, evaluators):
         for evaluator in evaluators:
             evaluator._check_kind(logs)
             evaluator._check_logs(logs)
-    drift = any(evaluator._uses_model for evaluator in evaluators)
+    drift = any(evaluator.requires.model for evaluator in evaluators)
     return LogFacts.of(logs, drift)
 
 
@@ -150,7 +150,7 @@ class Walks:
         """Return a copy of an evaluator that has what it knows after a fit."""
         out = copy(evaluator)
         out.actions_ = self.facts.log.actions
-        if out._uses_model:
+        if out.requires.model:
             out.reward_model_ = sources[name]
         return out
 
@@ -233,7 +233,7 @@ class Walks:
             estimate,
             **told,
             policy=self.policies[policy],
-            of_rewards=not evaluator._uses_model,
+            of_rewards=not evaluator.requires.model,
             lessons=(complete or lessons)[-1] if adaptive else None,
             counted=counted,
             origin=facts.log,
@@ -243,7 +243,7 @@ class Walks:
     def _model_warnings(self, evaluator):
         """Get a warning where a model of later rounds predicts those of a learner."""
         # In memory a fit warns of that.
-        folds = evaluator._uses_model and hasattr(evaluator.reward_model_, "models_")
+        folds = evaluator.requires.model and hasattr(evaluator.reward_model_, "models_")
         if not (folds and self.facts.propensities_drift):
             return []
         remedy = (

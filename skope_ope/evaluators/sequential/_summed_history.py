@@ -212,7 +212,7 @@ class SummedHistory:
             return range_only(limits)
         (factor,) = self.factors(trajectories)
         value = trajectories.value - self.walks[0].offset
-        all_rounds = self.horizon is None and evaluator._uses_model
+        all_rounds = self.horizon is None and evaluator.requires.model
         about = value, self.moments[0], factor, all_rounds
         return reach_of_moments(limits, *about)
 

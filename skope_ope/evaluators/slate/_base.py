@@ -19,6 +19,7 @@ from skope_ope.evaluators.core._reach import (
     range_alone,
     weighted_corners,
 )
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width, method
@@ -117,7 +118,7 @@ class SlateEvaluator(BaseEvaluator):
     must hold: "logger", "propensity" (either it or the logger), "slot_reward".
     """
 
-    _log_kinds = (SlateLogs,)
+    requires = Requires(weights=False, logs=(SlateLogs,))
     _needs = ()
 
     def _terms(self, target, logs):
@@ -220,7 +221,7 @@ class SlateEvaluator(BaseEvaluator):
             diagnostics={"n_rounds": positive.n} | known | found.diagnostics,
             warnings=warned,
             bound=refuse_unequal_weights if weighted else found.bound,
-            leaves_bias_out=self._leaves_bias_out,
+            leaves_bias_out=self.leaves_bias_out,
             reach=_reach(found, terms, logs),
             plain_weights=_plain_weights(found, positive),
         )
@@ -277,7 +278,6 @@ class SlateEvaluator(BaseEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.needs_propensity = False
         return tags
 
 

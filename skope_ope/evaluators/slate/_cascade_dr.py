@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 
 from skope_ope._sklearn import HasMethods
 from skope_ope._types import SplitterLike
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
@@ -19,6 +20,7 @@ from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._cascade_model import CascadeModel, rounds_of
 from skope_ope.evaluators.slate._slot_rewards import prefix_weights
 from skope_ope.evaluators.slate._support import never_shown
+from skope_ope.logs import SlateLogs
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 
 
@@ -81,7 +83,7 @@ class CascadeDR(SlateEvaluator):
         "cv": ["cv_object"],
     }
     _needs = ("logger", "slot_reward")
-    _uses_model = True
+    requires = Requires(weights=False, model=True, logs=(SlateLogs,))
 
     def __init__(self, *, reward_model: Any = None, cv: SplitterLike = 5) -> None:
         self.reward_model = reward_model

@@ -141,7 +141,7 @@ class PseudoInverse(SlateEvaluator):
         self.outside_range = outside_range
 
     @property
-    def _leaves_bias_out(self):
+    def leaves_bias_out(self):
         return self.cmax is not None and "the bias of clipped weights"
 
     def _check_logs(self, logs):

@@ -8,6 +8,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._functions import mean, ratio
 from skope_ope.evaluators.core._reach import Reach, range_only, refuse_stated
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.evaluators.core._weight_bound import LOGGED
@@ -17,13 +18,13 @@ from skope_ope.logs._known_range import known_range
 class _Weighed:
     """The formula of means and ratios of rewards times weights of slates."""
 
-    _uses_weights = True
+    requires = Requires()
 
     def __init__(self, combine):
         self.combine = combine
-        self._moves = 1 if combine is ratio else None
+        self.shift_with = 1 if combine is ratio else None
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         gain = rounds.w * rounds.r
         return (gain,) if self.combine is mean else (gain, rounds.w)
 
@@ -44,7 +45,7 @@ def reach_of_slates(summary, log, n_rounds):
     if terms is not None and len(terms) == n_terms + 2:
         return MovedReach(summary, limits, n_rounds, combine is ratio)
     formula = _Weighed(mean)
-    formula._uses_weights = False  # nothing moves with the reward
+    formula.requires = Requires(weights=False)  # nothing moves with the reward
     return SummedReach(formula, limits, summary.ends, n_rounds)
 
 
@@ -53,7 +54,7 @@ class MovedReach(SummedReach):
 
     def __init__(self, summary, limits, n_rounds, is_ratio):
         formula = _Weighed(mean)
-        formula._uses_weights = False  # which may be negative
+        formula.requires = Requires(weights=False)  # which may be negative
         told = {"group_weights": _of_groups(summary.sums, -1)}  # the last of the terms
         super().__init__(formula, limits, summary.ends, n_rounds, **told)
         tally = summary.tally

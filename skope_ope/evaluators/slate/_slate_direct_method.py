@@ -15,9 +15,11 @@ from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
 from skope_ope._types import RandomSeed, SplitterLike
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._tables import chunks
 from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.reward_models import AdditiveSlateModel
 from skope_ope.reward_models._slate_reward_models import (
@@ -94,8 +96,8 @@ class SlateDirectMethod(SlateEvaluator):
         "n_samples": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
     }
-    _leaves_bias_out = "the error of the reward model"
-    _uses_model = True
+    leaves_bias_out = "the error of the reward model"
+    requires = Requires(weights=False, model=True, logs=(SlateLogs,))
 
     def __init__(
         self,

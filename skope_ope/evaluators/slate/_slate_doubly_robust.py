@@ -13,6 +13,7 @@ from skope_ope._progress import untold
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import SplitterLike
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._pseudo_inverse import (
@@ -26,6 +27,7 @@ from skope_ope.evaluators.slate._slate_direct_method import (
     model_diagnostics,
     policy_values,
 )
+from skope_ope.logs import SlateLogs
 from skope_ope.reward_models import AdditiveSlateModel
 from skope_ope.reward_models._slate_reward_models import (
     MeanSlateModel,
@@ -95,7 +97,7 @@ class SlateDoublyRobust(SlateEvaluator):
         "outside_range": [StrOptions({"exclude", "raise"})],
     }
     _needs = ("logger",)
-    _uses_model = True
+    requires = Requires(weights=False, model=True, logs=(SlateLogs,))
 
     def __init__(
         self,
@@ -111,7 +113,7 @@ class SlateDoublyRobust(SlateEvaluator):
         self.outside_range = outside_range
 
     @property
-    def _leaves_bias_out(self):
+    def leaves_bias_out(self):
         return self.cmax is not None and "the bias of clipped weights"
 
     def _fit_reward_model(self, logs, reward_model, progress=untold):

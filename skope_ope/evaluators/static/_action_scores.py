@@ -6,7 +6,7 @@ import numpy as np
 
 from skope_ope.logs._validation import check_finite
 
-FORMULA = ("_terms", "_weights", "_combine")  # what makes the value of an evaluator
+FORMULA = ("terms", "weights", "combine")  # what makes the value of an evaluator
 
 
 def doubly_robust_scores(logs, expected, w):
@@ -34,12 +34,12 @@ def action_scores(evaluator, logs):
             "DoublyRobust, IPS or DirectMethod."
         )
     expected = 0.0
-    if evaluator._uses_model:
+    if evaluator.requires.model:
         expected = evaluator.reward_model_.bind(logs)(logs, 0)
         check_finite("reward_model", expected)
-    if not evaluator._uses_weights:
+    if not evaluator.requires.weights:
         return np.array(expected, dtype=np.float64)  # the source may keep its own
-    return doubly_robust_scores(logs, expected, evaluator._weights(1 / logs.propensity))
+    return doubly_robust_scores(logs, expected, evaluator.weights(1 / logs.propensity))
 
 
 def _why_none(evaluator):

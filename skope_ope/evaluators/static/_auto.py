@@ -78,7 +78,7 @@ class AutoParameter:
             None: the logged actions tell it.
         """
         logs, design, w = positive.all_logs, positive.design, numbers[0]
-        offset = 0.0 if evaluator._moves is None else offset_of(logs.reward)
+        offset = 0.0 if evaluator.shift_with is None else offset_of(logs.reward)
         rounds = StoredRounds.of(numbers, logs.reward, offset, logs)
         above_zero = w[w > 0]
         if not above_zero.size:  # nothing to trade: the weights are all zero
@@ -102,8 +102,8 @@ class AutoParameter:
     def _estimates(self, evaluator, grid, rounds, design):
         values = []
         for number in grid:
-            terms = self.fixed(evaluator, number)._terms(rounds)
-            found = Estimate(sums_of_rounds(design, terms), evaluator._combine)
+            terms = self.fixed(evaluator, number).terms(rounds)
+            found = Estimate(sums_of_rounds(design, terms), evaluator.combine)
             values.append((found.value, found.standard_error))
         return np.array(values).T
 

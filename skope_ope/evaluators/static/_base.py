@@ -22,7 +22,6 @@ from skope_ope.evaluators.core._jobs import (
     weighted_rounds,
 )
 from skope_ope.evaluators.core._kept_rounds import (
-    PLAIN_WEIGHT,
     largest_of_job,
     weights_of_job,
 )
@@ -47,26 +46,25 @@ from skope_ope.policies._adaptive import AdaptivePolicy
 class StaticEvaluator(BaseEvaluator):
     """Base class of evaluators of stationary policies.
 
-    A subclass implements `_terms(rounds)`, a tuple of per-round arrays, and names in
-    `_combine` the function of their means that is the estimate. If all rewards rise by
-    one, the value may rise by one. Then `_moves` says how the first term rises: by the
-    term of this number, or by the weight of the round (`WEIGHT`).
+    A subclass implements `terms(rounds)`, a tuple of per-round arrays, and names in
+    `combine` the function of their means that is the estimate. If all rewards rise by
+    one, the value may rise by one. Then `shift_with` says how the first term rises: by
+    the term of this number, or by the weight of the round (`WEIGHT`).
     """
 
-    _combine = staticmethod(mean)
-    _uses_weights = True
-    _moves = None
-    _smooth = ()  # numbers of the terms that no reward enters, as values of a model
+    combine, proposal = staticmethod(mean), "logger"
+    shift_with = None
+    smooth = ()  # numbers of the terms that no reward enters, as values of a model
     _auto = None  # the AutoParameter, where one may be "auto"
     _was_auto = False  # whether its number was chosen for the policy
     # Why there are no scores of actions; None: the value is a mean of them.
     _no_scores = "its value is not known to be linear in the policy's probabilities"
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         """Per-round terms of a block of rounds."""
-        raise TypeError(f"{type(self).__name__} does not define _terms(rounds).")
+        raise TypeError(f"{type(self).__name__} does not define terms(rounds).")
 
-    def _weights(self, w):
+    def weights(self, w):
         """Transform of the importance weights."""
         return w
 
@@ -197,11 +195,11 @@ class StaticEvaluator(BaseEvaluator):
 
     def _check_target(self, target):
         refuse_learning(type(self).__name__, target)
-        if self._uses_model:
+        if self.requires.model:
             check_all_actions(self, target)
 
     def _source_for(self, target, positive, shared):
-        if not self._uses_model:
+        if not self.requires.model:
             return None
         return self.reward_model_ if shared is None else shared.source_for(self)
 
@@ -218,7 +216,7 @@ class StaticEvaluator(BaseEvaluator):
             estimator=type(self).__name__,
             bound=self._deviation_bound,
             plain_weights=self._plain_weights(job, positive),
-            leaves_bias_out=self._leaves_bias_out or positive.leaves_bias_out,
+            leaves_bias_out=self.leaves_bias_out or positive.leaves_bias_out,
             **known,
         )
         out._joint, out._owner = whole.sums, job.key
@@ -229,7 +227,7 @@ class StaticEvaluator(BaseEvaluator):
         out = summary_of(whole, self, job.key)
         out.job, out.bound, out.rows = job, BoundOfJob(job), rows_of_job(job)
         known, policy = whole.overlaps, job.key[1]
-        if self._weight_kind == "plain":  # one for all evaluators
+        if self.proposal == "logger":  # one for all evaluators
             if policy not in known:
                 known[policy] = out.overlap
             out.overlap = known[policy]
@@ -260,7 +258,7 @@ class StaticEvaluator(BaseEvaluator):
         self._enter(whole, name)  # its formulas take columns as they take arrays
 
     def _enter(self, whole, name):
-        source = self.reward_model_ if self._uses_model else None
+        source = self.reward_model_ if self.requires.model else None
         for policy in whole.policies:
             target = whole.target(policy)
             self._check_target(target)
@@ -269,18 +267,11 @@ class StaticEvaluator(BaseEvaluator):
 
     def _add_to(self, whole, key, target, source):
         """Add what a pass does for one policy, and return its job."""
-        whole.add_weights(self._weight_kind, key[1], target)
+        whole.add_weights(self.proposal, key[1], target)
         return whole.add(key, self, whole.sums_by(ROUNDS), target, source)
 
-    _weight_kind = "plain"  # against what the weights are, see `PartWeights`
-
-    @property
-    def _kind_of_sums(self):
-        """What tells the sums of weighted rewards from those of other evaluators."""
-        return self._weight_kind
-
     def _estimate_of_sums(self, summary):
-        return Estimate(summary.sums, self._combine, self._pooling(summary))
+        return Estimate(summary.sums, self.combine, self._pooling(summary))
 
     def _pooling(self, summary):
         """Return what strata count."""
@@ -293,17 +284,12 @@ class StaticEvaluator(BaseEvaluator):
         """Return the warnings of this family alone."""
         return []
 
-    @property
-    def _tallied_weight(self):
-        """Function of an `TargetBlock` that gives the importance weights."""
-        return PLAIN_WEIGHT
-
     def _is_huge(self, overlap):
         """Whether a weight that the evaluator uses leaves the range of floats."""
         largest = overlap.max_w
         if not is_huge(largest):
             return False
-        return is_huge(float(self._weights(np.array([largest]))[0]))
+        return is_huge(float(self.weights(np.array([largest]))[0]))
 
     def _facts(self, summary, logs):
         """Return the `StaticFacts` of a value, from what is known of the logs."""
@@ -311,7 +297,7 @@ class StaticEvaluator(BaseEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.shift_equivariant = self._moves is not None
+        tags.shift_equivariant = self.shift_with is not None
         return tags
 
     _deviation_bound = None

@@ -11,6 +11,7 @@ from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._sums import WEIGHT
@@ -77,10 +78,9 @@ class DirectMethod(StaticEvaluator):
     """
 
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
-    _leaves_bias_out = "the error of the reward model"
-    _uses_weights = False
-    _uses_model = True
-    _moves = WEIGHT
+    leaves_bias_out = "the error of the reward model"
+    requires = Requires(weights=False, model=True)
+    shift_with = WEIGHT
     _no_scores = None
 
     def __init__(
@@ -92,7 +92,7 @@ class DirectMethod(StaticEvaluator):
         self.reward_model = reward_model
         self.cv = cv
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (rounds.v,)
 
     def _takes_part(self, target):
@@ -121,7 +121,6 @@ class DirectMethod(StaticEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.needs_propensity = False
         tags.constant_reward = True
         tags.parameters_after_model = ()
         return tags
@@ -152,6 +151,6 @@ class SimulatedValue(PolicyValue):
                 ),
                 *evaluator._own_warnings(),
             ],
-            leaves_bias_out=evaluator._leaves_bias_out,
+            leaves_bias_out=evaluator.leaves_bias_out,
         )
         self.learned_policy = learned_policy

@@ -12,6 +12,7 @@ from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import sum_of_two, third_less_second
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
@@ -28,13 +29,13 @@ class DoublyRobustBase(StaticEvaluator):
     # the transform takes away estimates the bias that buys the smaller variance.
 
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
-    _uses_model = True
-    _combine = staticmethod(sum_of_two)
-    _moves, _smooth = WEIGHT, (0,)
+    requires = Requires(model=True)
+    combine = staticmethod(sum_of_two)
+    shift_with, smooth = WEIGHT, (0,)
     _no_scores = "its weights are not linear in the policy's probabilities"
 
-    def _terms(self, rounds):
-        w = self._weights(rounds.w)
+    def terms(self, rounds):
+        w = self.weights(rounds.w)
         if w is rounds.w:
             return rounds.v, rounds.correction
         return rounds.v, w * rounds.residual, rounds.correction
@@ -46,7 +47,7 @@ class DoublyRobustBase(StaticEvaluator):
 
     def _may_have_removed(self, estimate):
         """Whether what is taken off the weights would move the value."""
-        if self._combine is not sum_of_two or len(estimate.means) < 3:
+        if self.combine is not sum_of_two or len(estimate.means) < 3:
             return False
         removed = estimate.means[2] - estimate.means[1]
         return abs(removed) > estimate.standard_error > 0
@@ -153,10 +154,10 @@ class DoublyRobust(DoublyRobustBase):
         self.cv = cv
 
     @property
-    def _leaves_bias_out(self):
+    def leaves_bias_out(self):
         return self.cmax is not None and "the bias of clipped weights"
 
-    def _weights(self, w):
+    def weights(self, w):
         return clip(w, self.cmax)
 
     def __sklearn_tags__(self):

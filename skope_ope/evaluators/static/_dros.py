@@ -72,10 +72,10 @@ class DRos(DoublyRobustBase):
         self.cv = cv
 
     @property
-    def _leaves_bias_out(self):
+    def leaves_bias_out(self):
         return self.lam != float("inf") and "the bias of shrunk weights"
 
-    def _weights(self, w):
+    def weights(self, w):
         return shrink(w, self.lam)
 
     def __sklearn_tags__(self):

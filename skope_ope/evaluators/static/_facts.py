@@ -30,7 +30,7 @@ class StaticFacts:
         self.evaluator, self.summary, self.logs = evaluator, summary, logs
         self.job = job = summary.job  # None: the rounds are not in memory
         self.positive = None if job is None else job.kept.positive
-        self.overlap = summary.overlap if evaluator._uses_weights else None
+        self.overlap = summary.overlap if evaluator.requires.weights else None
 
     def entries(self):
         """Return numbers and functions by name, for `Diagnostics`."""
@@ -38,7 +38,7 @@ class StaticFacts:
         if self.overlap is not None:
             found |= self._of_weights()
             found |= {} if self.job is None else self._of_weighted_rounds()
-        if self.evaluator._uses_model:
+        if self.evaluator.requires.model:
             # the correction of all but the direct method carries its error
             found["model_error_included"] = self.overlap is not None
             found |= {} if self.job is None else self._of_model()
@@ -106,11 +106,11 @@ class StaticFacts:
 
     def altered_rows(self):
         """Share of the rounds whose weight the evaluator changes."""
-        return float((self.evaluator._weights(self.w) != self.w).mean())
+        return float((self.evaluator.weights(self.w) != self.w).mean())
 
     def altered_mass(self):
         """Share of the weight that the evaluator takes away or adds."""
-        change = np.abs(self.evaluator._weights(self.w) - self.w)
+        change = np.abs(self.evaluator.weights(self.w) - self.w)
         total = self.overlap.sum_w
         return float(change.sum() / total) if total else float("nan")
 
@@ -123,7 +123,7 @@ class StaticFacts:
     @cached_property
     def corrections(self):
         """Weighted residuals of the model."""
-        weights = self.evaluator._weights(self.w)
+        weights = self.evaluator.weights(self.w)
         return weights * (self.logs.reward - self.parts[-1])
 
     def correction_z(self):

@@ -79,18 +79,18 @@ class IPS(StaticEvaluator):
         self.cmax = cmax
 
     @property
-    def _leaves_bias_out(self):
+    def leaves_bias_out(self):
         return self.cmax is not None and "the bias of clipped weights"
 
-    def _weights(self, w):
+    def weights(self, w):
         return clip(w, self.cmax)
 
-    def _terms(self, rounds):
-        return (self._gain(rounds, self._weights(rounds.w)),)
+    def terms(self, rounds):
+        return (self._gain(rounds, self.weights(rounds.w)),)
 
     @property
     def _plain_ratio(self):
-        return None if self.cmax is not None else self._moves is not None
+        return None if self.cmax is not None else self.shift_with is not None
 
     def _gain(self, rounds, w):
         return rounds.gain if w is rounds.w else w * rounds.r

@@ -41,7 +41,7 @@ def known_of_sums(evaluator, summary, log):
         What is known of the rounds that enter.
     """
     estimate, overlap, rows = summary.estimate(), summary.overlap, summary.rows
-    weighted, uses_model = evaluator._uses_weights, evaluator._uses_model
+    weighted, uses_model = evaluator.requires.weights, evaluator.requires.model
     warned, beyond = [], []
     if weighted and evaluator._is_huge(overlap):
         formed = isfinite(estimate.value)
@@ -51,7 +51,9 @@ def known_of_sums(evaluator, summary, log):
             found = huge_weight_finding(rows.logs, rows.numbers[0], formed)
         beyond = [found.warning()]
         estimate = estimate.without_error() if formed else estimate.without_value()
-    elif estimate.lost and evaluator._moves is not None and isfinite(estimate.value):
+    elif (
+        estimate.lost and evaluator.shift_with is not None and isfinite(estimate.value)
+    ):
         # the variance was lost in the rounding of sums of squares
         find = _without_lost_error if rows is None else _about_its_value
         estimate, beyond = find(evaluator, summary, estimate)
@@ -81,7 +83,7 @@ def known_of_sums(evaluator, summary, log):
 
 def _without_lost_error(evaluator, summary, estimate):
     """Return the estimate without an error that no round can tell any more."""
-    seen = summary.counts if evaluator._uses_model else summary.tally
+    seen = summary.counts if evaluator.requires.model else summary.tally
     low, high = seen.reward_range
     if not low < high:  # if all rewards are equal it is zero
         return estimate, []
@@ -99,14 +101,14 @@ def _about_its_value(evaluator, summary, estimate):
         return estimate, []
     rows = summary.rows
     sums, reward = rows.sums_about(estimate.value), rows.logs.reward
-    found = Estimate(sums, evaluator._combine, estimate.pooling)
+    found = Estimate(sums, evaluator.combine, estimate.pooling)
     size = max(abs(found.value), abs(reward).max())
     if found.standard_error > 1e-15 * size:
         return found, []
     (w, _, q, _), omega = rows.numbers, rows.design.omega
     w = w if omega is None else np.where(omega > 0, w, 0.0)
     residual = reward if q is None else reward - q
-    if not evaluator._uses_weights or not is_drowned(w, residual, size):
+    if not evaluator.requires.weights or not is_drowned(w, residual, size):
         return estimate, []
     return estimate.without_error(), [drowned_finding(rows.logs, w).warning()]
 
@@ -119,7 +121,7 @@ def _reach(evaluator, summary, log):
         summary.ends,
         0.0 if log is None else known_shift(log),
         summary.counts.reward_range,
-        summary.overlap.missing_mass if evaluator._uses_weights else 0.0,
+        summary.overlap.missing_mass if evaluator.requires.weights else 0.0,
         summary.weighted,
         summary.bound,
         None if summary.job is None else len(summary.job.kept.logs),

@@ -10,6 +10,7 @@ from numbers import Real
 import numpy as np
 
 from skope_ope._sklearn import Interval
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.static._base import StaticEvaluator
 
 
@@ -55,13 +56,13 @@ class LogSmoothing(StaticEvaluator):
         "lam": [Interval(Real, 0, None, closed="left"), None],
     }
 
-    _uses_range = True  # its lower bound, where it is negative
+    requires = Requires(reward_range=True)  # its lower end, where that is negative
 
     def __init__(self, *, lam: float | None = None) -> None:
         self.lam = lam
 
     @property
-    def _leaves_bias_out(self):
+    def leaves_bias_out(self):
         return self.lam != 0 and "the bias of smoothed rewards"
 
     def _check_logs(self, logs):
@@ -86,7 +87,7 @@ class LogSmoothing(StaticEvaluator):
             return "lam=None is 1 / sqrt(n) of all rounds. Pass that number."
         return super()._unstated(logs)
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         lam = self.lam
         if lam is None:
             lam = 1 / np.sqrt(rounds.n_rounds)

@@ -44,7 +44,7 @@ class SNDR(DoublyRobustBase):
     0.5
     """
 
-    _combine = staticmethod(_functions.mean_plus_ratio)
+    combine = staticmethod(_functions.mean_plus_ratio)
     _no_scores = "it divides by the sum of the weights of the policy"
 
     def __init__(
@@ -56,7 +56,7 @@ class SNDR(DoublyRobustBase):
         self.reward_model = reward_model
         self.cv = cv
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return rounds.v, rounds.correction, rounds.w
 
     def __sklearn_tags__(self):

@@ -46,13 +46,13 @@ class SNIPS(IPS):
     0.5
     """
 
-    _combine = staticmethod(_functions.ratio)
+    combine = staticmethod(_functions.ratio)
     _no_scores = "it divides by the sum of the weights of the policy"
-    _moves = 1  # the sum of the weights
+    shift_with = 1  # the sum of the weights
     _deviation_bound = None
 
-    def _terms(self, rounds):
-        w = self._weights(rounds.w)
+    def terms(self, rounds):
+        w = self.weights(rounds.w)
         return self._gain(rounds, w), w
 
     def __sklearn_tags__(self):

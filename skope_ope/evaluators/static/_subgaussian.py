@@ -64,14 +64,14 @@ class SubGaussianIPS(StaticEvaluator):
         self.lam = lam
 
     @property
-    def _leaves_bias_out(self):
+    def leaves_bias_out(self):
         return self.lam != 0 and "the bias of shrunk weights"
 
-    def _weights(self, w):
+    def weights(self, w):
         return harmonic(w, self.lam)
 
-    def _terms(self, rounds):
-        return (self._weights(rounds.w) * rounds.r,)
+    def terms(self, rounds):
+        return (self.weights(rounds.w) * rounds.r,)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -138,10 +138,10 @@ class SubGaussianDR(DoublyRobustBase):
         self.cv = cv
 
     @property
-    def _leaves_bias_out(self):
+    def leaves_bias_out(self):
         return self.lam != 0 and "the bias of shrunk weights"
 
-    def _weights(self, w):
+    def weights(self, w):
         return harmonic(w, self.lam)
 
     def __sklearn_tags__(self):

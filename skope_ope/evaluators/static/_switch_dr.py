@@ -76,10 +76,10 @@ class SwitchDR(DoublyRobustBase):
         self.cv = cv
 
     @property
-    def _leaves_bias_out(self):
+    def leaves_bias_out(self):
         return self.tau != float("inf") and "the bias of dropped weights"
 
-    def _weights(self, w):
+    def weights(self, w):
         return switch(w, self.tau)
 
     def __sklearn_tags__(self):

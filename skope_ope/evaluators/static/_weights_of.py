@@ -12,7 +12,7 @@ from skope_ope.logs.lazy._kind_of import refuse_lazy
 def weights_of(evaluator, policy, logs):
     """Return the weights of a policy, and what an evaluator makes of them."""
     refuse_lazy(logs)
-    if not evaluator._uses_weights:
+    if not evaluator.requires.weights:
         raise ValueError(
             f"{type(evaluator).__name__} uses no importance weights: there is nothing "
             "to show. Fit IPS() to the same logs to see how far the policy is from the "
@@ -22,4 +22,4 @@ def weights_of(evaluator, policy, logs):
     positive = PositiveRounds(logs, combined_weights(logs, None))
     chosen, target, _ = evaluator._prepared(Target(policy, logs), positive)
     [plain] = terms_of(WEIGHTS, logs, target, None, positive)
-    return plain, chosen._weights(plain)
+    return plain, chosen.weights(plain)

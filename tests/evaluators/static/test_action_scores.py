@@ -135,7 +135,7 @@ def test_others_refuse(evaluator, why):
 
 def test_a_formula_of_ones_own_refuses():
     class Halved(IPS):
-        def _weights(self, w):
+        def weights(self, w):
             return w / 2
 
     class Named(IPS):

@@ -65,14 +65,14 @@ def of_the_tutorial():
 class MassIPS(StaticEvaluator):
     """IPS for a logger that takes each of three actions with probability 1 / 3."""
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (3 * rounds.pi * rounds.r,)
 
 
 class OftenTaken(StaticEvaluator):
     """Value of the rounds with actions that the policy often takes."""
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return ((rounds.pi > 0.31) * rounds.w * rounds.r * (1 - rounds.pi),)
 
 
@@ -122,7 +122,7 @@ def test_probabilities_are_those_of_the_policy(logs):
     seen = []
 
     class Looks(StaticEvaluator):
-        def _terms(self, rounds):
+        def terms(self, rounds):
             seen.append(rounds.pi)
             return (rounds.w * rounds.r,)
 
@@ -171,7 +171,7 @@ W = D8.pi[np.arange(8), D8.action] / D8.propensity
 
 
 class MeanWeight(StaticEvaluator):
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return (rounds.w,)
 
 
@@ -179,10 +179,10 @@ class WeightedWeight(StaticEvaluator):
     """sum w^2 / sum w: a ratio of its own, with its gradient."""
 
     @staticmethod
-    def _combine(m):
+    def combine(m):
         return m[0] / m[1], (1 / m[1], -m[0] / m[1] ** 2)
 
-    def _terms(self, rounds):
+    def terms(self, rounds):
         return rounds.w**2, rounds.w
 
 
@@ -205,5 +205,5 @@ def test_a_formula_is_an_evaluator(evaluator, expected):
     evaluator.fit(d8_logs(sample_weight=a)).evaluate(D8.pi, sample_weight=b)
     assert_array_equal(a, np.arange(1.0, 9.0))  # weights given are left alone
     assert_array_equal(b, np.linspace(2.0, 1.0, 8))
-    with pytest.raises(TypeError, match=r"StaticEvaluator does not define _terms\(rou"):
+    with pytest.raises(TypeError, match=r"StaticEvaluator does not define terms\(rou"):
         StaticEvaluator().fit(d8_logs()).evaluate(UniformPolicy())
