@@ -67,7 +67,9 @@ def logs_for(estimator):
         return POSITIONS
     if name == "DistinctViews":
         return LOGS.replace(timestamp=np.arange(200), group=np.arange(200) // 2)
-    if type(estimator) in slates or (evaluates and SlateLogs in estimator.requires.logs):
+    if type(estimator) in slates or (
+        evaluates and SlateLogs in estimator.requires.logs
+    ):
         return SLATES
     if evaluates and get_tags(estimator).uniform_logger:
         return LOGS.replace(propensity=np.full(200, 1 / 3))

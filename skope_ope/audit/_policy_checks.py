@@ -12,16 +12,15 @@ from skope_ope.audit._support import support_of
 from skope_ope.evaluators.core._action_shares import LOGGED_PROBA, ActionShares
 from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
 from skope_ope.evaluators.core._engine import terms_of
+from skope_ope.evaluators.core._entries import LARGE_WEIGHT
 from skope_ope.evaluators.core._jobs import evaluate_jobs
 from skope_ope.evaluators.core._mean_weight import SURE, UNSEEN, log_evidence
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.evaluators.core._warnings import has_groups, learned_findings
 from skope_ope.evaluators.core._weight_findings import overlap_findings
-from skope_ope.evaluators.static._base import refuse_learning
-from skope_ope.evaluators.static._facts import LARGE_WEIGHT
 from skope_ope.evaluators.static._snips import SNIPS
 from skope_ope.exceptions import PropensityWarning, TailWarning
 from skope_ope.intervals._tail_shape import UNRELIABLE, is_bounded, tail_shape

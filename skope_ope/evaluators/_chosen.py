@@ -57,7 +57,7 @@ def _one_evaluator(evaluator, logs):
         )
     evaluator._validate_params()
     evaluator._check_kind(logs)
-    evaluator._check_logs(logs)
+    evaluator.check_logs(logs)
     return evaluator
 
 

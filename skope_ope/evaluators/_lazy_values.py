@@ -90,7 +90,7 @@ def fitted_on_lazy(evaluator, lazy, reward_model, progress=untold):
     lazy = lazy.labelled()
     head = head_of(lazy)
     evaluator._check_kind(head)
-    evaluator._check_logs(head)
+    evaluator.check_logs(head)
     refuse_adaptive({ONE: evaluator})
     source = reward_model
     if evaluator.requires.model and not takes_earlier(evaluator, reward_model):

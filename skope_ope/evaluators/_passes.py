@@ -5,11 +5,13 @@
 from functools import partial
 
 from skope_ope._parallel import run_tasks
-from skope_ope.evaluators.core._jobs import evaluate_jobs
+from skope_ope.evaluators.core._jobs import evaluate_jobs, prepared_job
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import rounds_warnings
+from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.evaluators.static._direct_simulation import simulates
 from skope_ope.logs import BanditLogs
 
 
@@ -47,7 +49,7 @@ def _divided(policies, evaluators, logs):
         target = Target(given, logs) if isinstance(logs, BanditLogs) else None
         part = {}
         for name, evaluator in evaluators.items():
-            if target is not None and evaluator._takes_part(target):
+            if target is not None and _takes_part(evaluator, target):
                 part[name] = evaluator
             else:
                 apart.append((policy, name))
@@ -56,12 +58,17 @@ def _divided(policies, evaluators, logs):
     return together, apart
 
 
+def _takes_part(evaluator, target):
+    """Whether a pass that is shared with other evaluators can value a policy."""
+    return isinstance(evaluator, StaticEvaluator) and not simulates(evaluator, target)
+
+
 def _in_one_pass(together, policies, shared, positive, n_jobs, keep):
     """Return the values of those that share a pass over the rounds."""
     if not together:
         return {}
     jobs = {
-        (policy, name): evaluator._prepared(target, positive, shared)
+        (policy, name): prepared_job(evaluator, target, positive, shared)
         for policy, (target, part) in together.items()
         for name, evaluator in part.items()
     }

@@ -41,8 +41,7 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
     if any(one.requires.mixes(asked.head) for one in evaluators.values()):
         shares = logger_shares(logs, asked.n_jobs)
     about = policies, evaluators, sources, asked.n_rounds, not kept, shares, asked.by
-    stated = Stated(*about)
-    stated.check(asked.head)
+    stated = Stated(*about).checked(asked.head)
     reading = None
     if asked.lazy:
         stated = replace(stated, resolved=resolved(stated, logs, asked.whole))

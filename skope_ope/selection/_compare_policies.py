@@ -39,7 +39,7 @@ from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._assumptions import rests_on_propensities
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
-from skope_ope.evaluators.core._jobs import JobTerms
+from skope_ope.evaluators.core._kept_rounds import JobTerms
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.core._wrapped import bare

@@ -64,7 +64,7 @@ def _model_of(estimator, params):
     if not tags.needs_reward_model:  # there is no fit that they could change
         after = last.get_params(deep=False)
     elif after is not None:  # evaluators of other classes may fit their model alike
-        fit = (type(last).fit, type(last)._fit_reward_model)
+        fit = (type(last).fit, type(last).fit_reward_model)
     after = {prefix + name for name in after or ()}
     known = sorted((k, _known_by(v)) for k, v in told.items() if k not in after)
     return (fit, *known), tags.order_dependent

@@ -261,7 +261,8 @@ def test_a_parameter_that_is_auto_is_chosen_from_the_rounds(given, tmp_path):
     policies = {"pi": "pi", "old": "old"}
     files, memory = (evaluate(policies, one, evaluators=AUTO) for one in (lazy, logs))
     for key, whole in memory.items():
-        found, name = files[key], AUTO[key[1]]._auto.name
+        found, given = files[key], AUTO[key[1]].get_params()
+        [name] = [one for one, value in given.items() if value == "auto"]
         assert found.diagnostics[name] == pytest.approx(whole.diagnostics[name])
         assert_allclose(found.value, whole.value, rtol=1e-10)
         assert_allclose(found.standard_error, whole.standard_error, rtol=1e-9)

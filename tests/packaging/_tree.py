@@ -99,3 +99,18 @@ def public_objects():
             if inspect.isclass(value) or inspect.isroutine(value):
                 found.setdefault(id(value), (f"{module.__name__}.{name}", value))
     return found
+
+
+# The base class documents and annotates what its subclasses state or override.
+PROTOCOL = {
+    *("requires", "sampling", "proposal", "terms", "combine", "shift_with", "smooth"),
+    *("weights", "stratum_weights", "resolved", "leaves_bias_out", "check_logs"),
+    *("fit_reward_model", "diagnostics_of"),
+}
+STATED = {"requires", "sampling", "combine"}  # by comments of the base class
+
+
+def is_of_protocol(owner, name):
+    """Whether a member of a class is one that the base class of evaluators has."""
+    overrides = getattr(owner, "__name__", "") != "BaseEvaluator" or name in STATED
+    return name in PROTOCOL and overrides

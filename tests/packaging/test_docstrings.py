@@ -5,7 +5,12 @@ import inspect
 
 import pytest
 
-from tests.packaging._tree import named, public_objects, pyproject
+from tests.packaging._tree import (
+    is_of_protocol,
+    named,
+    public_objects,
+    pyproject,
+)
 
 validate = pytest.importorskip("numpydoc.validate").validate
 
@@ -19,14 +24,6 @@ NOT_BUILT_BY_USERS = {
 }
 
 
-# Members of the protocol of evaluators: the base class documents them for all.
-PROTOCOL = {
-    *("requires", "sampling", "proposal", "terms", "combine", "shift_with", "smooth"),
-    *("weights", "stratum_weights", "resolved", "leaves_bias_out", "check_logs"),
-    *("fit_reward_model", "diagnostics_of"),
-}
-
-
 def documented_names():
     """Public objects and their public methods, those of other packages left out."""
     for name, value in public_objects().values():
@@ -34,8 +31,7 @@ def documented_names():
         if not inspect.isclass(value):
             continue
         for attribute, member in vars(value).items():
-            inherited = attribute in PROTOCOL and not name.startswith("skope_ope.base.")
-            if attribute.startswith("_") or inherited:
+            if attribute.startswith("_") or is_of_protocol(value, attribute):
                 continue
             member = getattr(member, "__func__", member)
             inner = getattr(member, "fget", None) or member

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from skope_ope import IPS, BanditLogs, UniformPolicy
-from tests.packaging._tree import ROOT, public_objects
+from tests.packaging._tree import ROOT, is_of_protocol, public_objects
 
 GOOD = """
 import pandas as pd
@@ -82,7 +82,8 @@ def functions_of(owner):
         yield inspect.unwrap(owner)
         return
     for name in dir(owner):
-        if name.startswith("_") and name != "__init__":
+        private = name.startswith("_") and name != "__init__"
+        if private or is_of_protocol(owner, name):
             continue
         raw = inspect.getattr_static(owner, name)
         for attribute in ("__func__", "fget", "func", "fn"):

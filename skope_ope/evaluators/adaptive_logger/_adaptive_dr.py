@@ -136,17 +136,9 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
         self.reward_model = reward_model
         self.n_refits = n_refits
 
-    def _fit_reward_model(self, logs, reward_model, progress=untold):
-        model = self._one_model(reward_model)
+    def fit_reward_model(self, logs, model, cv=None, target=None, progress=untold):
+        """Return what predicts the reward of every round from earlier ones."""
         return earlier_source(model, logs, self.n_refits, progress)
-
-    def _fittable(self, model):
-        raise ValueError(
-            "AdaptiveDR fits its reward model to the rounds before each round, "
-            "which is not possible when a log is read in parts. Pass a number, the "
-            "name of a column, or FrozenEstimator(model) with a model of other "
-            "rounds."
-        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

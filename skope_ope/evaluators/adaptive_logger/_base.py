@@ -20,7 +20,7 @@ from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, terms_at
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._target import Target, check_all_actions, refuse_learning
 from skope_ope.evaluators.core._warnings import (
     propensity_warnings,
     unformed_warning,
@@ -30,7 +30,6 @@ from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.sequential._history import first_reversal
 from skope_ope.evaluators.sequential._warnings import reversal_warnings
-from skope_ope.evaluators.static._base import check_all_actions, refuse_learning
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._known_range import known_range
 
@@ -79,8 +78,8 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
         "floor_decay": [Interval(Real, 0, 1, closed="left"), None],
     }
 
-    def _check_logs(self, logs):
-        super()._check_logs(logs)
+    def check_logs(self, logs):
+        super().check_logs(logs)
         name = type(self).__name__
         if logs.group is not None:
             raise ValueError(

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, fields
-from typing import Self
+from types import MappingProxyType
+from typing import Any, Self
 
 from sklearn import get_config
 from sklearn.utils import Tags
@@ -21,19 +23,24 @@ from skope_ope._sklearn import (
 )
 from skope_ope._types import ArrayLike, PolicyLike, RewardModelLike
 from skope_ope._user_line import warn_user
+from skope_ope.evaluators.core._auto import with_numbers
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._known_of_sums import known_of_sums
 from skope_ope.evaluators.core._model_of_fit import checked_model
-from skope_ope.evaluators.core._overlap import Overlap
+from skope_ope.evaluators.core._overlaps import overlap_of
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._proposal import Sampling
-from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._requires import (
+    Requires,
+    check_refittable,
+    check_required,
+)
 from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._kind_of import refuse_lazy
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
@@ -103,20 +110,166 @@ class EvaluatorTags(Tags):
 
 
 class BaseEvaluator(CallbackSupport, Estimator):
-    """Base class of evaluators.
+    """Base class of evaluators: what these members say of it, all else follows.
 
-    A subclass implements `_evaluate(policy, logs, sample_weight)`, which returns a
-    `PolicyValue`, and may extend `_parameter_constraints` and `__sklearn_tags__`.
+    A subclass of `StaticEvaluator` states what it `requires`, and gives the `terms` of
+    a round and the function of their means, `combine`. The same formula serves arrays
+    of rounds in memory or of files, and columns of a lazy frame.
     """
 
+    # What the logs must hold: checks, reading, tags and frames ask it.
+    requires = Requires()
+    # What one sample is, so what the strata are.
+    sampling = Sampling()
+    # Against which distribution weights are: "logger", "own_logger" or "mixture".
+    proposal = None
+    # The estimate as a function of the means of the terms, with its gradient.
+    combine = staticmethod(mean)
+    # How the first term rises where all rewards rise by one: not (None), by the weight
+    # of the round (WEIGHT), or by the term of this number.
+    shift_with = None
+    # Numbers of the terms that no reward enters, as values of a model.
+    smooth = ()
+    # The bias that no interval includes, in a few words; False: there is none.
+    leaves_bias_out = False
+
+    def terms(self, rounds: Any) -> tuple[Any, ...]:
+        """Return the terms of some rounds: the formula.
+
+        Parameters
+        ----------
+        rounds : Rounds
+            With the weight `w` (`b` against the mixture of the loggers), the reward
+            `r`, the model values `q` of the logged action and `v` of the policy, and
+            what is made of them: `gain` w r, `residual` r - q, `correction` w (r - q).
+            They are arrays with an entry per round, or columns of a lazy frame.
+
+        Returns
+        -------
+        terms : tuple
+            Arrays, or columns, with an entry per round.
+        """
+        raise TypeError(f"{type(self).__name__} does not define terms(rounds).")
+
+    def weights(self, w: Any) -> Any:
+        """Return what importance weights become in the terms.
+
+        Parameters
+        ----------
+        w : array or column
+            Importance weights.
+
+        Returns
+        -------
+        weights : array or column
+            The same where they are taken as they are.
+        """
+        return w
+
+    def stratum_weights(self, summary: Any) -> Any:
+        """Return what a round of every stratum counts, up to a factor.
+
+        Parameters
+        ----------
+        summary : Summary
+            Sums over the strata: `summary.sums.frame.strata` are their labels.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_strata,) or None
+            None: all rounds are one sample, and count the same.
+        """
+
+    def resolved(self, facts: Any, rows: Any = None) -> Self:
+        """Return the evaluator without a parameter that depends on the whole log.
+
+        Parameters
+        ----------
+        facts : LogFacts
+            What is known of the whole log: `n_rounds`, None where other parts may be
+            added, and whether it is read `in_parts`.
+        rows : RowsInMemory or RowsOfPolicy, default=None
+            Weights and model values of all rounds; None where they cannot be asked.
+
+        Returns
+        -------
+        evaluator : BaseEvaluator
+            This one, or a copy with numbers in the place of such parameters.
+
+        Raises
+        ------
+        ValueError
+            If neither tells them; with what to pass instead.
+        """
+        return with_numbers(self, rows)
+
+    def check_logs(self, logs: BanditLogs | SlateLogs) -> None:
+        """Raise if the logs lack what the evaluator requires.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            Logs in memory, or the first rounds of others.
+        """
+        refuse_lazy(logs)  # displays and searches look at rounds
+        check_required(self, logs)
+
+    def fit_reward_model(
+        self,
+        logs: BanditLogs | SlateLogs,
+        model: RewardModelLike,
+        cv: Any = None,
+        target: Any = None,
+        progress: Any = untold,
+    ) -> Any:
+        """Return what predicts the rewards of some logs, out of fold.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            The rounds.
+        model : model, number, array, str or None
+            What stands for the reward model.
+        cv : int, splitter, iterable or "prefit", default=None
+            How rounds are split for cross-fitting.
+        target : Target, default=None
+            The policy, where `requires.refits`.
+        progress : callable, default=untold
+            Tells how far the fits are.
+
+        Returns
+        -------
+        source : object
+            Whose `bind(logs)` gives a predictor of blocks of rounds.
+        """
+        return reward_source(model, logs, cv, progress=progress)
+
+    def diagnostics_of(self, summary: Any, estimate: Any) -> tuple[Any, Any]:
+        """Return what only evaluators of this family tell of a value.
+
+        Parameters
+        ----------
+        summary : Summary
+            The sums that the value is made of.
+        estimate : Estimate
+            The value and its standard error.
+
+        Returns
+        -------
+        entries : dict
+            Of the diagnostics: numbers, or functions that are called when read.
+        warnings : list of OPEWarning
+            Of the value.
+        """
+        return {}, []
+
+    # -- what follows from them --------------------------------------------------------
     # logs and policy stand where scikit-learn has X: they are not metadata.
     __metadata_request__fit = {"logs": UNUSED, "reward_model": UNUSED}
     __metadata_request__score = {"policy": UNUSED, "logs": UNUSED}
     _parameter_constraints: dict = {}
-    requires, sampling, proposal = Requires(), Sampling(), None
-    # Why its intervals leave out a bias that it has by design; False: there is none.
-    leaves_bias_out = False
     _model_of_fit = None
+    _chosen = MappingProxyType({})  # numbers that "auto" is for a policy, by parameter
 
     def fit(
         self,
@@ -159,7 +312,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
                 fitted = fit(self, logs, reward_model, progress)
             else:
                 self._check_kind(logs)
-                self._check_logs(logs)
+                self.check_logs(logs)
                 fitted = self._fitted(logs, reward_model, progress)
         # all at once: a fit that is interrupted leaves the one before it whole
         self.__dict__ = {
@@ -194,12 +347,12 @@ class BaseEvaluator(CallbackSupport, Estimator):
         return self._fitted(head, reward_model)
 
     def _fitted_model(self, logs, reward_model, progress):
-        source = self._fit_reward_model(logs, reward_model, progress)
+        model, cv = self._one_model(reward_model), vars(self).get("cv")
+        if self.requires.refits:
+            check_refittable(self, model, cv)
+            return {"model_to_refit_": model}
+        source = self.fit_reward_model(logs, model, cv, progress=progress)
         return {"reward_model_": source}
-
-    def _fit_reward_model(self, logs, reward_model, progress=untold):
-        model = self._one_model(reward_model)
-        return reward_source(model, logs, self.cv, progress=progress)
 
     def _given_source(self, model, logs):
         """Return the source of predictions of a model that needs no fit, or None."""
@@ -214,7 +367,29 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _fittable(self, model):
         """Return what is fitted to the folds of a log in parts, or raise."""
+        if self.requires.refits:
+            raise ValueError(
+                f"{type(self).__name__} fits its reward model to all rounds for every "
+                "policy, which is not possible when a log is read in parts. Use "
+                "DoublyRobust, or load rounds into memory: lazy.sample(1_000_000)."
+            )
         return fittable(model)
+
+    def with_parameters(self, **parameters: Any) -> Self:
+        """Return a copy with other parameters, fitted as it is.
+
+        Parameters
+        ----------
+        **parameters : object
+            By name; they are not checked.
+
+        Returns
+        -------
+        evaluator : BaseEvaluator
+        """
+        out = copy(self)
+        vars(out).update(parameters)
+        return out
 
     def _one_model(self, reward_model):
         if is_source(reward_model):  # of a search: an equal model, fitted already
@@ -235,21 +410,6 @@ class BaseEvaluator(CallbackSupport, Estimator):
         names = " or ".join(kind.__name__ for kind in kinds)
         how = " Build them with " + " or ".join(_HOW[kind] for kind in kinds)
         raise TypeError(f"logs must be {names}, got {type(logs).__name__}.{how}.")
-
-    def _check_logs(self, logs):
-        """Raise if the logs lack rounds or a field that the evaluator needs."""
-        refuse_lazy(logs)  # displays and searches look at rounds
-        if not len(logs):
-            raise ValueError(
-                "the logs are empty: an estimate needs at least one round."
-            )
-        if logs.propensity is None and self.requires.weights:
-            raise ValueError(
-                f"{type(self).__name__} needs the propensities of the logged actions, "
-                "which these logs do not have. Pass propensity=..., estimate them with "
-                f"{estimating_step(logs)}, or use DirectMethod, which needs none, or "
-                "ExplorationScavenging where the logger ignored the context."
-            )
 
     def evaluate(
         self,
@@ -330,7 +490,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
             return _of_lazy_logs().value_on_lazy(self, policy, logs, sample_weight)
         if not of_fit:
             self._check_kind(logs)
-            self._check_logs(logs)
+            self.check_logs(logs)
             self._match_those_of_fit(logs)
             self._match_features(logs)
         with one_call(), beyond_floats():
@@ -339,7 +499,11 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _enter(self, whole, name):
         """Enter the pass over a part of a log with what the evaluator sums there."""
-        raise TypeError(f"{type(self).__name__} cannot sum parts of a log.")
+        raise ValueError(
+            f"{type(self).__name__} cannot be summed over parts of a log: its value "
+            "cannot be computed from sums over rounds. Evaluate rounds in memory: "
+            "lazy.sample(1_000_000)."
+        )
 
     def _enter_frame(self, whole, name):
         """Enter the pass over a lazy frame, where formulas take columns."""
@@ -351,11 +515,11 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _estimate_of_sums(self, summary):
         """Return the estimate from a `Summary` of all parts."""
-        return Estimate(summary.sums, mean)
+        return Estimate(summary.sums, self.combine, summary.pooling)
 
     def _overlap_of_sums(self, summary):
         """Return the `Overlap` from a `Summary` of all parts."""
-        return Overlap.of_sums(summary)
+        return overlap_of(self, summary)
 
     def _value_of_sums(self, summary, log=None, **about):
         """Return the `SummedValue` of a policy."""
@@ -371,30 +535,11 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _known_of_sums(self, summary, log, n_rounds):
         """Return the estimate, and what a value is told beside it, by name."""
-        # A family adds effective_sample_size, diagnostics, warnings and reach, as
-        # evaluations in memory have them.
-        return summary.estimate(), {}
-
-    def _unstated(self, logs):
-        """Get why parts of a log cannot be summed, with the remedy; None: they can."""
-        # Whatever depends on the whole log must be stated beforehand.
-        return (
-            "its value cannot be computed from sums over rounds. Evaluate rounds in "
-            "memory: lazy.sample(1_000_000)."
-        )
-
-    def _stated_by(self, n_rounds):
-        """Return self, or a copy without what the number of all rounds states."""
-        return self
+        return known_of_sums(self, summary, log)
 
     def _unstated_model(self):
-        """Return the same of the reward model, where there is one."""
+        """Get why its reward model cannot serve parts of a log; None: it can."""
         return unstated_model(self.reward_model_) if self.requires.model else None
-
-    def _takes_part(self, target):
-        """Whether a pass over the rounds that is shared with others values a policy."""
-        # Evaluators that do are `StaticEvaluator`; others make a separate pass.
-        return False
 
     def _match_features(self, logs):
         """Raise if other logs have another number of features than those of fit."""
@@ -431,6 +576,8 @@ class BaseEvaluator(CallbackSupport, Estimator):
             handles=tuple(_KIND_NAMES[kind] for kind in self.requires.logs),
             needs_propensity=self.requires.weights,
             needs_reward_model=self.requires.model,
+            refits_reward_model=self.requires.refits,
+            shift_equivariant=self.shift_with is not None,
         )
 
 

@@ -18,7 +18,7 @@ from skope_ope._dot import dot
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._design import linked
 from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._jobs import JobTerms, run_together
+from skope_ope.evaluators.core._kept_rounds import JobTerms, run_together
 from skope_ope.intervals._bootstrap import (
     DrawnUnits,
     Resampled,

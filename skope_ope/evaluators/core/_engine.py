@@ -42,6 +42,7 @@ class Job:
     offset: float = 0.0  # what was subtracted from all rewards; set by `run`
     kept: object = None  # what the pass kept of the rounds
     weighted: object = None  # the job of its weighted rewards, where they are wanted
+    pooled: object = None  # the `PooledDivergences` of all loggers, where they enter
 
     @property
     def design(self):
@@ -59,6 +60,8 @@ class Job:
         self.sums.put(self.key, terms, self.evaluator.shift_with, how)
         if self.extremes is not None:
             self.extremes.take(block, rounds, self.evaluator, self.design)
+        if self.pooled is not None:
+            self.pooled.add(block, rounds)
 
 
 class Extract:

@@ -2,20 +2,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values of several jobs on rounds in memory, from one pass; and their rounds."""
 
-from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
-
-from skope_ope.evaluators.core._blocks import blocks
+from skope_ope.evaluators.core._auto import RowsInMemory
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._functions import along_of
-from skope_ope.evaluators.core._halves import in_upper_half
-from skope_ope.evaluators.core._kept_rounds import KeptRounds
-from skope_ope.evaluators.core._largest_deviation import WeightedRounds
+from skope_ope.evaluators.core._kept_rounds import (
+    BoundOfJob,
+    KeptRounds,
+    largest_of_job,
+    rows_of_job,
+    weighted_rounds,
+    weights_of_job,
+)
+from skope_ope.evaluators.core._known_of_sums import known_of_sums
+from skope_ope.evaluators.core._logger_mixture import LoggerMixture
 from skope_ope.evaluators.core._part_pass import PartPass
-from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._sums import JointSums
+from skope_ope.evaluators.core._plain_weights import PlainWeights, plain_ratio
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._requires import LogFacts, check_refittable
+from skope_ope.evaluators.core._summary import Summary, summary_of
+from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._tally import RoundCounts
+from skope_ope.evaluators.core._target import check_target
 
 MOST_POLICIES = 32  # of a pass: there are products of the terms of any two of them
 
@@ -29,7 +37,7 @@ def evaluate_jobs(jobs, positive, n_jobs=1, keep=False):
         whole = passed([jobs[k] for k in here], positive, n_jobs, keep)
         with beyond_floats():
             for k, job in zip(here, whole.jobs, strict=True):
-                found[k] = job.evaluator._policy_value(job, whole)
+                found[k] = _value_of(job, whole)
         whole.release()
     return [found[k] for k in range(len(jobs))]
 
@@ -39,9 +47,7 @@ def passed(jobs, positive, n_jobs=1, keep=False):
     n = positive.n
     whole = PartPass(positive, n_total=n, keeps_rounds=True)
     whole.jobs = [
-        evaluator._add_to(
-            whole, (number, id(target), *(outcome or [None])), target, source
-        )
+        whole.add((number, id(target), *(outcome or [None])), evaluator, target, source)
         for number, (evaluator, target, source, *outcome) in enumerate(jobs)
     ]
     whole.run(KeptRounds(whole.jobs, positive, keep), n_jobs)
@@ -49,78 +55,78 @@ def passed(jobs, positive, n_jobs=1, keep=False):
     return whole
 
 
-class BoundOfJob:
-    """What the rounds of a job know of weights that were not logged, where asked."""
-
-    def __init__(self, job):
-        self.job = job
-
-    def largest(self, spare):
-        """Return the largest weight, 0 where it is not known."""
-        return self.job.kept.bound(self.job).largest(spare)
-
-    @property
-    def source(self):
-        """Where it comes from."""
-        return self.job.kept.bound(self.job).source
+def prepared_job(evaluator, target, positive, models=None):
+    """Return what a pass takes: an evaluator, its policy, and what predicts rewards."""
+    # `models`: what evaluators of one call share; None: those of fit.
+    check_target(evaluator, target)
+    source, logs = _source_of(evaluator, target, positive, models), positive.all_logs
+    facts, rows = LogFacts(len(logs), logs=logs), RowsInMemory(target, source, positive)
+    return evaluator.resolved(facts, rows), target, source
 
 
-def rows_of_job(job, offset=None):
-    """Return the `Rows` of a job, of rewards less its own or another offset."""
-    terms = JobTerms(job, job.offset if offset is None else offset)
-    return Rows(job.design, terms, logs=job.kept.logs)
+def _source_of(evaluator, target, positive, models):
+    """Return what predicts the rewards for an evaluator, or None."""
+    requires = evaluator.requires
+    if not requires.model:
+        return None
+    if not requires.refits:
+        return (
+            evaluator.reward_model_ if models is None else models.source_for(evaluator)
+        )
+    logs = positive.all_logs
+    if models is None:
+        rows, model, cv = evaluator.logs_, evaluator.model_to_refit_, evaluator.cv
+    else:
+        rows, (model, cv) = logs, models.model_of(evaluator)
+        check_refittable(evaluator, model, cv)
+    # It follows the policy on the rounds of fit, whatever is evaluated.
+    of_fit = target if rows is logs else target.on(rows, type(evaluator).__name__)
+    return evaluator.fit_reward_model(rows, model, cv, of_fit)
 
 
-def weighted_rounds(job, sums):
-    """Return the `WeightedRounds` of a job that has some sums."""
-    return WeightedRounds(rows_of_job(job), sums, job.key)
+def _value_of(job, whole):
+    """Return the value of a job, from the pass over rounds in memory."""
+    evaluator, positive, summary = job.evaluator, whole.part, _summary_of(job, whole)
+    estimate, known = known_of_sums(evaluator, summary, positive.logs)
+    rows = summary.rows
+    if estimate.offset != job.offset:
+        rows = rows_of_job(job, estimate.offset)
+    out = PolicyValue(
+        estimate,
+        rows,
+        estimator=type(evaluator).__name__,
+        plain_weights=partial(_plain_weights_of, job, positive),
+        leaves_bias_out=evaluator.leaves_bias_out or positive.leaves_bias_out,
+        **known,
+    )
+    out._joint, out._owner = whole.sums, job.key
+    if evaluator.proposal == "mixture" and len(whole.loggers) > 1:
+        who = whole.loggers
+        out._mixture = LoggerMixture(who.index, who.proba, who.shares)
+    return out
 
 
-@dataclass(frozen=True, eq=False)
-class JobTerms:
-    """The terms of all rounds, formed when they are called for."""
-
-    job: object  # what was done before
-    offset: float  # what is subtracted from all rewards
-
-    def __call__(self):
-        """Return the terms, ndarray of shape (n_terms, n_rounds)."""
-        return self.job.kept.terms(self.job, self.offset)
-
-    @property
-    def numbers(self):
-        """Arrays w, pi, q and v of the rounds; None for what there is not."""
-        return self.job.kept.parts(self.job)
-
-    def logged_proba(self, rows):
-        """Return what the policy was seen to do, None where that is not known."""
-        return self.job.kept.logged_proba(self.job, rows)
-
-    def of(self, rows, offset=None):
-        """Return the terms of some rounds, of rewards less this or another offset."""
-        job, offset = self.job, self.offset if offset is None else offset
-        return job.evaluator.terms(job.kept.rounds(job, offset, rows))
-
-    @property
-    def positive(self):
-        """The rounds."""
-        return self.job.kept.positive
-
-    def sums(self, offset):
-        """Return the sums of the terms of rewards less another offset."""
-        job, design = self.job, self.job.design
-        joint, upper = JointSums(design, offset), in_upper_half(self.positive.all_logs)
-        for block in blocks(design.n_rounds):
-            terms = self.of(block.rows, offset)
-            joint.put(None, terms, job.evaluator.shift_with, along_of(job.evaluator))
-            some = np.flatnonzero(upper[block.rows])
-            joint.add(design.block(block.low, block.high, some))
-        return joint.finished().of(None)
+def _summary_of(job, whole):
+    """Return the `Summary` of a job, from the pass over rounds in memory."""
+    evaluator, (_, policy, _) = job.evaluator, job.key
+    out = summary_of(whole, evaluator, job.key)
+    out.job, out.bound, out.rows = job, BoundOfJob(job), rows_of_job(job)
+    if evaluator.sampling.by == "loggers":
+        owner = weights_of("own_logger", policy)
+        given = out.sums, out.counts, whole.sums.of(owner), whole.tallies[owner]
+        out.of_loggers = Summary(None, *given)
+    elif evaluator.proposal == "logger":  # one for all evaluators
+        out.overlap = whole.overlaps.setdefault(policy, None) or out.overlap
+        whole.overlaps[policy] = out.overlap
+    if job.weighted is not None:
+        out.weighted = weighted_rounds(job.weighted, whole.sums.of(job.weighted.key))
+    return out
 
 
-def run_together(sources, take, offset):
-    """Hand on the terms of several jobs, block by block."""
-    for block in blocks(len(sources[0].positive.all_logs)):
-        with beyond_floats():
-            terms = [one.of(block.rows, offset) for one in sources]
-        take(block.low, block.high, terms)
+def _plain_weights_of(job, positive):
+    """Return the `PlainWeights` of a value that is of weighted rewards, or None."""
+    ratio = plain_ratio(job.evaluator)
+    if ratio is None:
+        return None
+    find, limit = partial(weights_of_job, job), partial(largest_of_job, job)
+    return PlainWeights(positive.all_logs, positive, find, ratio, limit=limit)

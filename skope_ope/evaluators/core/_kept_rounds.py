@@ -9,7 +9,10 @@ stand for both, they are looked up when they are first wanted, once for all eval
 of a policy.
 """
 
+from dataclasses import dataclass
 from functools import partial
+
+import numpy as np
 
 from skope_ope.evaluators.core._blocks import Observer, blocks
 from skope_ope.evaluators.core._drowned import beyond_floats
@@ -20,9 +23,14 @@ from skope_ope.evaluators.core._engine import (
     TermStore,
     run,
 )
+from skope_ope.evaluators.core._functions import along_of
+from skope_ope.evaluators.core._halves import in_upper_half
+from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._proposal import PLAIN_WEIGHT, WEIGHTS
 from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._sums import JointSums
 from skope_ope.evaluators.core._weight_bound import BoundInPass, largest_weight
 from skope_ope.logs._known_range import known_range
 
@@ -175,3 +183,80 @@ def _predicts(job):
     looked_up = source is None or hasattr(source, "table_of")
     asks = not looked_up and getattr(source, "asks_models", True)
     return job.target.policy is not None or asks
+
+
+class BoundOfJob:
+    """What the rounds of a job know of weights that were not logged, where asked."""
+
+    def __init__(self, job):
+        self.job = job
+
+    def largest(self, spare):
+        """Return the largest weight, 0 where it is not known."""
+        return self.job.kept.bound(self.job).largest(spare)
+
+    @property
+    def source(self):
+        """Where it comes from."""
+        return self.job.kept.bound(self.job).source
+
+
+def rows_of_job(job, offset=None):
+    """Return the `Rows` of a job, of rewards less its own or another offset."""
+    terms = JobTerms(job, job.offset if offset is None else offset)
+    return Rows(job.design, terms, logs=job.kept.logs)
+
+
+def weighted_rounds(job, sums):
+    """Return the `WeightedRounds` of a job that has some sums."""
+    return WeightedRounds(rows_of_job(job), sums, job.key)
+
+
+@dataclass(frozen=True, eq=False)
+class JobTerms:
+    """The terms of all rounds, formed when they are called for."""
+
+    job: object  # what was done before
+    offset: float  # what is subtracted from all rewards
+
+    def __call__(self):
+        """Return the terms, ndarray of shape (n_terms, n_rounds)."""
+        return self.job.kept.terms(self.job, self.offset)
+
+    @property
+    def numbers(self):
+        """Arrays w, pi, q and v of the rounds; None for what there is not."""
+        return self.job.kept.parts(self.job)
+
+    def logged_proba(self, rows):
+        """Return what the policy was seen to do, None where that is not known."""
+        return self.job.kept.logged_proba(self.job, rows)
+
+    def of(self, rows, offset=None):
+        """Return the terms of some rounds, of rewards less this or another offset."""
+        job, offset = self.job, self.offset if offset is None else offset
+        return job.evaluator.terms(job.kept.rounds(job, offset, rows))
+
+    @property
+    def positive(self):
+        """The rounds."""
+        return self.job.kept.positive
+
+    def sums(self, offset):
+        """Return the sums of the terms of rewards less another offset."""
+        job, design = self.job, self.job.design
+        joint, upper = JointSums(design, offset), in_upper_half(self.positive.all_logs)
+        for block in blocks(design.n_rounds):
+            terms = self.of(block.rows, offset)
+            joint.put(None, terms, job.evaluator.shift_with, along_of(job.evaluator))
+            some = np.flatnonzero(upper[block.rows])
+            joint.add(design.block(block.low, block.high, some))
+        return joint.finished().of(None)
+
+
+def run_together(sources, take, offset):
+    """Hand on the terms of several jobs, block by block."""
+    for block in blocks(len(sources[0].positive.all_logs)):
+        with beyond_floats():
+            terms = [one.of(block.rows, offset) for one in sources]
+        take(block.low, block.high, terms)

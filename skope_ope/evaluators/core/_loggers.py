@@ -7,11 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._blocks import Observer
-from skope_ope.evaluators.core._mean_weight import SURE as EVIDENT
-from skope_ope.evaluators.core._mean_weight import UNSEEN
-from skope_ope.evaluators.core._overlap import Overlap
 
-LEAST_LOST = 0.01  # of the policy's probability: what mean weights are asked for
 SURE = 1e-12  # a mixture of certain loggers is one but for rounding
 NO_NAME = "logger"  # of the only one, where the logs do not tell
 
@@ -158,38 +154,3 @@ class LoggerRounds:
                 "with LoggerPropensityEstimator."
             )
         return mixture
-
-
-class MixtureOverlap(Overlap):
-    """Sums of the weights pi / (mixture of the loggers) of one policy."""
-
-    # What a logger could not do in the round of another, it may do elsewhere, and what
-    # is left to none of them in a context no single round shows. Where some logger had
-    # probability 0 or 1 somewhere, a mean weight below one tells it: by how much it is
-    # below is the mass on what no logger could do.
-
-    gaps = False
-    several = False
-
-    @property
-    def lacking(self):
-        """What is said of the actions that are missing."""
-        return "no logger could take" if self.several else Overlap.lacking
-
-    @cached_property
-    def missing_mass(self):
-        """Mean probability of what no logger could do."""
-        known = self.missing / self.n
-        lost = 1 - known - self.mean_weight
-        if not (self.gaps and lost > LEAST_LOST):
-            return known
-        found = self.evidence_below(UNSEEN * self.max_w, 1 - known)
-        return known + lost if found > EVIDENT else known
-
-    @classmethod
-    def of_sums(cls, summary):
-        """Return the overlap from a `Summary` of all parts of a log."""
-        out = super().of_sums(summary)
-        out.gaps = summary.tally.gaps
-        out.several = summary.sums.frame.n_strata > 1
-        return out

@@ -10,6 +10,13 @@ from functools import cached_property
 from numbers import Real
 
 from skope_ope.evaluators.core._blocks import Observer, blocks
+from skope_ope.evaluators.core._divergence_sums import (
+    LoggerStrata,
+    PooledDivergences,
+    divergences_of,
+    roots_of,
+    with_roots,
+)
 from skope_ope.evaluators.core._engine import Job, offset_of, run
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
@@ -18,7 +25,7 @@ from skope_ope.evaluators.core._part_weights import KINDS, ROUNDS
 from skope_ope.evaluators.core._proposal import kind_of_sums
 from skope_ope.evaluators.core._summary import SumsByDesign
 from skope_ope.evaluators.core._sums import REWARD, WEIGHT, JointSums, weighted_of
-from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._target import Target, check_target
 from skope_ope.evaluators.core._weight_bound import propensity_of_actions
 
 LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
@@ -42,7 +49,7 @@ class PartPass:
         self.facts = {None: {"logger_proba": told}}
         self._targets, self._given, self._views = {}, [], {}
         self._passes, self._weights, self._terms = {}, {}, []
-        self._weighted, self._extremes = {}, {}
+        self._weighted, self._extremes, self.strata = {}, {}, {}
 
     @cached_property
     def loggers(self):
@@ -101,21 +108,59 @@ class PartPass:
             self._given.append((model, source))
         return source
 
-    def add(self, owner, formula, sums, target, source=None, make=Job):
+    def enter(self, name, evaluator):
+        """Add the jobs of an evaluator on all policies."""
+        source = evaluator.reward_model_ if evaluator.requires.model else None
+        for policy in self.policies:
+            target = self.target(policy)
+            check_target(evaluator, target)
+            one = self.resolved.get((name, policy), evaluator)
+            self.add((name, policy, None), one, target, source)
+
+    def add(self, owner, evaluator, target, source=None):
         """Add the job of an evaluator on a policy, and return it."""
-        kind = kind_of_sums(formula), *owner[1:]
-        job, seen = make(formula, target, source, owner, sums), (*kind, id(source))
+        policy, sums = owner[1], self._sums_of(evaluator)
+        kind = kind_of_sums(evaluator), *owner[1:]
+        job, seen = Job(evaluator, target, source, owner, sums), (*kind, id(source))
         if seen not in self._extremes:  # the first of those that see the same
             self._extremes[seen] = job.extremes = Extremes()
         self.ends[owner] = self._extremes[seen]
+        self.add_weights(evaluator.proposal, policy, target)
+        if evaluator.sampling.by != ROUNDS and self.keeps_rounds:
+            self.add_weights("own_logger", policy, target)  # diagnostics of each
+        if evaluator.requires.divergences is not None:
+            self._add_divergences(job)
         self.add_job(job)
-        if formula.requires.weights:
+        if evaluator.requires.weights:
             if kind not in self._weighted:
-                of, owner = WeightedRewards(formula), weighted_of(*kind)
+                of, owner = WeightedRewards(evaluator), weighted_of(*kind)
                 self._weighted[kind] = Job(of, target, None, owner, sums)
                 self.add_job(self._weighted[kind])
             job.weighted = self._weighted[kind]
         return job
+
+    def _sums_of(self, evaluator):
+        """Return the `JointSums` over the strata of an evaluator."""
+        sampling = evaluator.sampling
+        if sampling.by == ROUNDS:
+            return self.sums_by(ROUNDS)
+        if sampling.name not in self.strata:
+            strata = LoggerStrata(self.loggers, sampling.n_folds)
+            self.strata[sampling.name] = strata
+        return self.sums_by(sampling.name, self.strata[sampling.name].design)
+
+    def _add_divergences(self, job):
+        """Add what divergences of the loggers follow from."""
+        name, strata = job.evaluator.sampling.name, self.strata
+        strata = strata[name]
+        if job.evaluator.requires.divergences == "pooled":
+            labels = self.loggers.stated_labels
+            job.pooled = PooledDivergences(labels, strata.fold, strata.n_folds)
+            self.ends[divergences_of(job.key)] = job.pooled
+        elif strata.design.omega is not None:
+            roots = self.sums_by(f"{name}, roots", with_roots(strata.design))
+            about = job.evaluator, job.target, job.source, roots_of(job.key), roots
+            self.add_job(Job(*about))
 
     def add_job(self, job, logs=None):
         """Add a job, over the rounds as it sees them."""

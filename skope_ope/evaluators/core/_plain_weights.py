@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skope_ope.evaluators.core._functions import mean, ratio
+from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 from skope_ope.intervals import (
     betting_interval,
@@ -27,6 +29,10 @@ from skope_ope.logs._known_range import known_range
 from skope_ope.logs._validation import PROBA_TOLERANCE
 
 ROUNDING = 1e-9  # relative: weights that differ by less are the same
+_W = np.array([0.0, 1e-3, 0.5, 1.0, 1.75, 12.5, 1e4])
+_R = np.array([1.0, 0.25, 0.0, 0.75, 1.0, 0.5, 1.0])
+PROBE = StoredRounds(w=_W, b=_W, r=_R, q=None, v=None, shift=0.0, n_rounds=7)
+PROBE_WITH_MODEL = StoredRounds(**{**vars(PROBE), "q": _R[::-1] / 2, "v": _R / 3})
 LEFT_BEHIND = "left behind"  # the weights of a value that was pickled
 ON_POLICY = "the logger's own policy"
 KNOWN_WEIGHTS = ("stated", "logging_proba", "propensities of the actions", ON_POLICY)
@@ -233,3 +239,58 @@ def _share(value, plain, limits, weight, reward, known, level):
         return clopper_pearson_interval(rewarded, n_matched, level)
     low, high = clopper_pearson_interval(rewarded, len(weight), level)
     return only * low, only * high
+
+
+def plain_ratio(evaluator):
+    """Whether a value is a ratio of plain weighted rewards; None: nor is it a mean."""
+    # The formula says so itself, on a few rounds.
+    combine, requires = evaluator.combine, evaluator.requires
+    own = evaluator.sampling.by == "rounds" and evaluator.proposal == "logger"
+    weighs = requires.weights and not requires.model and own
+    if not weighs or evaluator.leaves_bias_out or combine not in (mean, ratio):
+        return None
+    terms = evaluator.terms(PROBE)
+    plain = PROBE.gain, PROBE.w
+    if not all(map(np.array_equal, terms, plain)):
+        return None
+    return combine is ratio
+
+
+def bernstein_bound(result, delta, *, max_weight=None, reward_bound=None):
+    """Bernstein's bound on the deviation of IPS."""
+    given = {"max_weight": max_weight, "reward_bound": reward_bound}
+    missing = [name for name, value in given.items() if value is None]
+    if missing:
+        raise ValueError(
+            f"the bound of IPS needs {' and '.join(missing)}: bounds on pi(a|x) / "
+            "p and on |reward| that are known in advance."
+        )
+    _check_covered(result, max_weight, reward_bound)
+    m, b = max_weight, reward_bound
+    n, log = result._plain_weights.positive.n, np.log(2 / delta)
+    return float(b * (np.sqrt(2 * m * log / n) + 2 * (m + 1) * log / (3 * n)))
+
+
+def _check_covered(result, max_weight, reward_bound):
+    """Raise where the inequality is about another value, or the bounds are none."""
+    plain = result._plain_weights
+    if plain is None:
+        raise ValueError(
+            "Bernstein's inequality does not cover clipped weights, or others that "
+            "are changed: their mean differs from the value. Use cmax=None, or "
+            "confidence_interval."
+        )
+    if plain == LEFT_BEHIND:
+        raise ValueError(
+            "the bound of IPS needs the rounds, which a pickled value does not "
+            "keep. Compute the bound before you pickle the value."
+        )
+    check_alike(plain, "the bound of IPS")
+    stated_weight(max_weight, plain.positive.of(plain.find()))
+    reward = np.abs(plain.positive.of(plain.logs.reward))
+    if not reward.max() <= reward_bound < np.inf:
+        row = int(np.argmax(np.abs(plain.logs.reward)))
+        raise ValueError(
+            f"reward_bound={reward_bound!r} is not a bound on |reward|: that of "
+            f"row {row} is {reward.max():.6g}."
+        )

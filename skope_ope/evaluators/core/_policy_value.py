@@ -139,7 +139,7 @@ class PolicyValue(
             rewards = rows.logs._reward_extremes
         estimate, self._extreme = within_floats(estimate, rewards, warnings)
         self._estimate, self._rows, self._bound = estimate, rows, bound
-        self._find_reach, self._plain_weights = reach, plain_weights
+        self._find_reach, self._find_plain_weights = reach, plain_weights
         self.estimator, self.successes = estimator, successes
         self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
@@ -194,6 +194,12 @@ class PolicyValue(
             return Deviations(*stated)
         found = self._deviations_of_sums
         return self._deviations_of_rounds if found is None else found
+
+    @cached_property
+    def _plain_weights(self):
+        """The `PlainWeights` of a value that is of weighted rewards, or None."""
+        found = self._find_plain_weights
+        return found() if callable(found) else found
 
     @property
     def _parts(self):
@@ -342,6 +348,7 @@ class PolicyValue(
         state = self.__dict__ | {"_width": self._width}
         if self._plain_weights is not None:
             state["_plain_weights"] = LEFT_BEHIND
+        state["_find_plain_weights"] = None
         if self._pair is not None:
             state["_pair"] = LEFT_BEHIND
         state["_joint"] = None

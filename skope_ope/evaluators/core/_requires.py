@@ -5,7 +5,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._propensity_audit import estimating_step
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,11 @@ class Requires:
     reward_range : bool, default=False
         Whether the lower end of the rewards enters: rewards are not negative, or their
         range is known.
+    divergences : {"pooled", "per_logger"}, default=None
+        Whether the weights of loggers follow from divergences that the rounds of all
+        tell, or those of each; None: from none that are estimated.
+    refits : bool, default=False
+        Whether the reward model is fitted anew for every policy.
     logs : tuple of type, default=(BanditLogs,)
         Kinds of logs that it takes.
     """
@@ -32,6 +40,8 @@ class Requires:
     model: bool = False
     mixture: bool | Literal["if known"] = False
     reward_range: bool = False
+    divergences: Literal["pooled", "per_logger"] | None = None
+    refits: bool = False
     logs: tuple = (BanditLogs,)
 
     def mixes(self, logs):
@@ -39,3 +49,59 @@ class Requires:
         if self.mixture == "if known":
             return getattr(logs, "logger_proba", None) is not None
         return self.mixture
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """What is known of the whole log before its rounds are summed.
+
+    Parameters
+    ----------
+    n_rounds : int or None
+        Number of its rounds; None where others may be added.
+    in_parts : bool, default=False
+        Whether the log is read in parts.
+    logs : BanditLogs or SlateLogs, default=None
+        Its rounds, or some of them.
+    """
+
+    n_rounds: int | None
+    in_parts: bool = False
+    logs: object = None
+
+
+def check_required(evaluator, logs):
+    """Raise if logs lack rounds or a field that an evaluator requires."""
+    name, requires = type(evaluator).__name__, evaluator.requires
+    if not len(logs):
+        raise ValueError("the logs are empty: an estimate needs at least one round.")
+    if logs.propensity is None and requires.weights:
+        raise ValueError(
+            f"{name} needs the propensities of the logged actions, "
+            "which these logs do not have. Pass propensity=..., estimate them with "
+            f"{estimating_step(logs)}, or use DirectMethod, which needs none, or "
+            "ExplorationScavenging where the logger ignored the context."
+        )
+    if requires.reward_range and logs.reward_range is None and logs.reward.min() < 0:
+        row = int(np.argmin(logs.reward))
+        raise ValueError(
+            f"{name} needs non-negative rewards, got {logs.reward[row]:.6g} "
+            f"at row {row}. Pass reward_range=(low, high) to the logs: the lower "
+            "bound is then subtracted and added back."
+        )
+
+
+def check_refittable(evaluator, model, cv):
+    """Raise where a model cannot be fitted anew for every policy."""
+    name, refittable = type(evaluator).__name__, model is None or hasattr(model, "fit")
+    if not refittable or type(model).__name__ == "FrozenEstimator":
+        raise ValueError(
+            f"{name} refits the reward model for every policy, so it takes no "
+            "number, array, column or frozen model. Pass an unfitted model, or "
+            "use DoublyRobust."
+        )
+    if isinstance(cv, str):
+        raise ValueError(
+            f"{name} refits the reward model, so it cannot use "
+            "cv='prefit'. Pass another cv, or use DoublyRobust."
+        )

@@ -223,6 +223,16 @@ class StoredRounds:
     correction = Rounds.correction
 
 
+def weighted_reward(rounds, w):
+    """Return w r; one array for all evaluators that sum it with the same weights."""
+    return rounds.gain if w is rounds.w else w * rounds.r
+
+
+def weighted_residual(rounds, w):
+    """Return w (r - q), likewise."""
+    return rounds.correction if w is rounds.w else w * rounds.residual
+
+
 def known_shift(logs):
     """Return the known lower bound of the rewards where it is negative, otherwise 0."""
     return min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0

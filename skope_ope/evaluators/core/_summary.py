@@ -27,6 +27,7 @@ from skope_ope.evaluators.core._estimate import (
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.core._origins import total
+from skope_ope.evaluators.core._pooling import pooled, stratified
 from skope_ope.evaluators.core._products import quadratic
 from skope_ope.evaluators.core._sums import REWARD, weights_of
 from skope_ope.logs._validation import plain
@@ -118,6 +119,12 @@ class Summary:
             return Estimate(self.sums, mean)
         return self.evaluator._estimate_of_sums(self)
 
+    @cached_property
+    def pooling(self):
+        """What strata count, from their sums."""
+        weights = self.evaluator.stratum_weights(self)
+        return pooled if weights is None else stratified(weights)
+
     @property
     def n(self):
         """Number of rounds that enter."""
@@ -181,13 +188,23 @@ def joint_difference(joint, a, b, job, other, least=ROUNDING):
 ALIKE = 1e-12  # of the values: a smaller difference of two is rounding
 
 
-def refuse_unstated(evaluator, logs):
-    """Raise where something depends on the whole log and was not stated."""
-    reason = evaluator._unstated(logs)
+def refuse_unstated_model(evaluator):
+    """Raise where a reward model cannot serve parts of a log."""
+    reason = evaluator._unstated_model()
     if reason:
-        raise ValueError(
-            f"{type(evaluator).__name__} cannot be summed over parts of a log: {reason}"
-        )
+        raise ValueError(f"{_no_parts(evaluator)}: {reason}")
+
+
+def resolved_for_parts(evaluator, facts):
+    """Return an evaluator that needs no more of the whole log, or raise."""
+    try:
+        return evaluator.resolved(facts)
+    except ValueError as error:
+        raise ValueError(f"{_no_parts(evaluator)}: {error}") from error
+
+
+def _no_parts(evaluator):
+    return f"{type(evaluator).__name__} cannot be summed over parts of a log"
 
 
 def unstated_model(source):

@@ -13,6 +13,7 @@ from skope_ope.policies._action_probabilities import (
     policy_probabilities,
     resolve_policy,
 )
+from skope_ope.policies._adaptive import AdaptivePolicy
 
 
 class Target:
@@ -25,6 +26,18 @@ class Target:
         self.array = resolved if is_array else None
         self.policy = None if is_array else resolved
         self.logged_only = is_array and resolved.ndim == 1
+
+    def on(self, logs, name):
+        """Return the target on other logs, of which an evaluator of a name asks it."""
+        policy = self.column if self.policy is None else self.policy
+        if policy is None:
+            raise ValueError(
+                f"{name} fits its model to the policy on the rounds of fit, and "
+                "the array has the policy's probabilities of other rounds "
+                "only. Pass the policy, or the name of a column that the logs "
+                "of fit also have."
+            )
+        return type(self)(policy, logs)
 
     def of(self, positive):
         """Return the target on the rounds that enter."""
@@ -54,3 +67,32 @@ class Target:
         # Then no table of the probabilities of all actions is made of it.
         known = logs.logging_proba is None and logs.loggers is None
         return known and self.policy is not None and answers_alone(self.policy)
+
+
+def check_target(evaluator, target):
+    """Raise where a policy is none that an evaluator can value."""
+    refuse_learning(type(evaluator).__name__, target)
+    if evaluator.requires.model:
+        check_all_actions(evaluator, target)
+
+
+def refuse_learning(name, target):
+    """Raise where the policy learns: its probabilities depend on its history."""
+    if isinstance(target.policy, AdaptivePolicy):
+        raise TypeError(
+            f"{type(target.policy).__name__} learns while it acts, and {name} "
+            "evaluates stationary policies. Use DRns, RejectionSampling or Replay. "
+            "Or evaluate the policy as it is now: policy.frozen()."
+        )
+
+
+def check_all_actions(evaluator, target):
+    """Raise where only the probability of the logged action is known."""
+    if target.logged_only:
+        raise ValueError(
+            f"{type(evaluator).__name__} needs the policy's probabilities of all "
+            "actions, an array of shape (n_rounds, n_actions), or of files one column "
+            "per action: columns={'pi': [...]}. With the probability of the logged "
+            "action alone, use IPS, SNIPS, MultiLoggerIPS, Replay or "
+            "RejectionSampling: evaluators=['IPS', 'SNIPS'] of evaluate."
+        )

@@ -13,10 +13,12 @@ import numpy as np
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import offset_of
 from skope_ope.evaluators.core._extremes import Extremes
+from skope_ope.evaluators.core._requires import LogFacts
 from skope_ope.evaluators.core._summary import (
     N_BUCKETS,
     SumsByDesign,
-    refuse_unstated,
+    refuse_unstated_model,
+    resolved_for_parts,
 )
 from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.evaluators.frames._frame_counts import counts_of
@@ -195,7 +197,8 @@ class Asked:
 def check_fields(evaluator, rounds):
     """Raise where the frame lacks what an evaluator needs."""
     name = type(evaluator).__name__
-    refuse_unstated(evaluator, rounds)
+    resolved_for_parts(evaluator, LogFacts(None, in_parts=True, logs=rounds))
+    refuse_unstated_model(evaluator)
     if evaluator.requires.weights and rounds.p is None:
         raise ValueError(
             f"{name} needs the propensities of the logged actions. Name their "

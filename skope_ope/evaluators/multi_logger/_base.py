@@ -3,34 +3,20 @@
 """The template of evaluators that know which logger acted."""
 
 from collections.abc import Mapping
-from functools import partial
 from math import isnan
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._engine import Job
-from skope_ope.evaluators.core._logger_mixture import LoggerMixture
 from skope_ope.evaluators.core._loggers import label_list
-from skope_ope.evaluators.core._part_weights import LOGGERS
 from skope_ope.evaluators.core._proposal import Sampling
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.core._summary import Summary
-from skope_ope.evaluators.core._sums import weights_of
-from skope_ope.evaluators.multi_logger._divergences import PooledDivergences
-from skope_ope.evaluators.multi_logger._facts import MultiLoggerFacts
-from skope_ope.evaluators.multi_logger._jobs import (
-    LoggerStrata,
-    PooledJob,
-    with_roots,
-)
+from skope_ope.evaluators.multi_logger._facts import EntriesByLogger
 from skope_ope.evaluators.multi_logger._poolings import (
     Balanced,
     LoggersOfSums,
     Naive,
     Weighted,
     WeightedAsGiven,
-    divergences_of,
-    roots_of,
 )
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.exceptions import LoggerWarning
@@ -50,22 +36,28 @@ class MultiLoggerEvaluator(StaticEvaluator):
         "cross_fit": [Interval(Integral, 2, None, closed="left"), None],
     }
 
-    _no_scores = "its weights depend on all loggers"
+    @property
+    def requires(self):
+        """A model, where it has one, and what its pooling takes of the loggers."""
+        estimates = self._strategy.estimates
+        return Requires(
+            model=hasattr(self, "reward_model"),
+            mixture=self.pooling == "balanced" or estimates == "pooled",
+            divergences=estimates,
+        )
 
     @property
-    def _strategy(self):
-        """How the loggers are pooled."""
-        if self.pooling == "naive":
-            return Naive()
-        if self.pooling == "balanced":
-            return Balanced()
-        if not isinstance(self.divergences, str):
-            known = label_list(self.logs_) if hasattr(self, "logs_") else None
-            return WeightedAsGiven(self.divergences, known)
-        return Weighted(self.divergences, self.cross_fit)
+    def proposal(self):
+        """Against which probability the weights are."""
+        return "mixture" if self.pooling == "balanced" else "own_logger"
 
-    def _check_logs(self, logs):
-        super()._check_logs(logs)
+    @property
+    def sampling(self):
+        """The samples: loggers, or what each of them has in a fold."""
+        return Sampling("loggers", self._strategy.cross_fit)
+
+    def check_logs(self, logs):
+        super().check_logs(logs)
         if not self.requires.mixture or logs.logger_proba is not None:
             return
         if logs.loggers is None or (logs.logger_index == logs.logger_index[0]).all():
@@ -81,6 +73,36 @@ class MultiLoggerEvaluator(StaticEvaluator):
             "divergences='per_logger', which do not need it."
         )
 
+    def resolved(self, facts, rows=None):
+        """Return the evaluator, which cuts no log that is read in parts into folds."""
+        if facts.in_parts and self.pooling == "weighted" and self.cross_fit is not None:
+            raise ValueError("cross_fit splits all rounds. Pass cross_fit=None.")
+        return super().resolved(facts, rows)
+
+    def stratum_weights(self, summary):
+        """Return what a round of every logger counts, and of every fold."""
+        return self._weighing(summary).weights.ravel()
+
+    def diagnostics_of(self, summary, estimate):
+        """Return entries by logger, and what is said of weights and single rounds."""
+        weighing, folds = self._weighing(summary), self._strategy.cross_fit
+        known = summary.facts["logger_proba"] or estimate.frame.n_strata == 1
+        alone = _alone_warnings(estimate, known, folds is not None)
+        entries = EntriesByLogger(self, summary, weighing).by_name()
+        return entries, [*weighing.warnings, *alone]
+
+    @property
+    def _strategy(self):
+        """How the loggers are pooled."""
+        if self.pooling == "naive":
+            return Naive()
+        if self.pooling == "balanced":
+            return Balanced()
+        if not isinstance(self.divergences, str):
+            known = label_list(self.logs_) if hasattr(self, "logs_") else None
+            return WeightedAsGiven(self.divergences, known)
+        return Weighted(self.divergences, self.cross_fit)
+
     def _weighing(self, summary):
         """Return the `Weighing` of the loggers."""
         if summary.weighing is None:
@@ -92,45 +114,6 @@ class MultiLoggerEvaluator(StaticEvaluator):
                 summary.weighing = self._weighing(summary.whole).of_some(loggers)
         return summary.weighing
 
-    def _pooling(self, summary):
-        return self._weighing(summary).pooling
-
-    def _overlap_of_sums(self, summary):
-        return self._strategy.overlap(summary, self._weighing(summary))
-
-    def _facts(self, summary, logs):
-        return MultiLoggerFacts(self, summary, logs)
-
-    def _own_warnings(self, summary, estimate):
-        folds = self._strategy.cross_fit
-        known = summary.facts["logger_proba"] or estimate.frame.n_strata == 1
-        alone = _alone_warnings(estimate, known, folds is not None)
-        return [*self._weighing(summary).warnings, *alone]
-
-    def _summary_in(self, whole, job):
-        out = super()._summary_in(whole, job)
-        by_logger = weights_of("own_logger", job.key[1])
-        out.of_loggers = Summary(
-            None,
-            out.sums,
-            out.counts,
-            whole.sums.of(by_logger),
-            whole.tallies[by_logger],
-        )
-        return out
-
-    def _policy_value(self, job, whole):
-        result, loggers = super()._policy_value(job, whole), whole.loggers
-        if self.pooling != "balanced" or len(loggers) == 1:
-            return result
-        mixture = LoggerMixture(loggers.index, loggers.proba, loggers.shares)
-        return result._with_mixture(mixture)
-
-    def _unstated(self, logs):
-        if self.pooling == "weighted" and self.cross_fit is not None:
-            return "cross_fit splits all rounds. Pass cross_fit=None."
-        return super()._unstated(logs)
-
     def _enter_frame(self, whole, name):
         if self._strategy.estimates is not None:
             raise ValueError(
@@ -139,45 +122,6 @@ class MultiLoggerEvaluator(StaticEvaluator):
                 "one number per logger."
             )
         super()._enter_frame(whole, name)
-
-    @property
-    def requires(self):
-        """Whether the probabilities of all loggers enter, and a model."""
-        estimated = self.pooling == "weighted" and self._strategy.estimates == "pooled"
-        mixture = self.pooling == "balanced" or estimated
-        return Requires(model=hasattr(self, "reward_model"), mixture=mixture)
-
-    @property
-    def proposal(self):
-        """Against which probability the weights are."""
-        return "mixture" if self.pooling == "balanced" else "own_logger"
-
-    @property
-    def sampling(self):
-        """The samples: loggers, or what each of them has in a fold."""
-        return Sampling("loggers", self._strategy.cross_fit)
-
-    def _add_to(self, whole, key, target, source):
-        strategy, policy = self._strategy, key[1]
-        whole.add_weights(self.proposal, policy, target)
-        if self.proposal == "mixture" and whole.keeps_rounds:
-            whole.add_weights("own_logger", policy, target)  # diagnostics of each
-        if strategy.estimates is None:
-            return whole.add(key, self, whole.sums_by(LOGGERS), target, source)
-        name, folds = LOGGERS, strategy.cross_fit
-        strata, make = LoggerStrata(whole.loggers, folds), Job
-        if folds is not None:
-            name = f"{LOGGERS} in {folds} folds"
-        sums = whole.sums_by(name, strata.design)
-        if strategy.estimates == "pooled":
-            labels = whole.loggers.stated_labels
-            pooled = PooledDivergences(labels, strata.fold, strata.n_folds)
-            whole.ends[divergences_of(key)] = pooled
-            make = partial(PooledJob, pooled=pooled)
-        elif strata.design.omega is not None:
-            roots = whole.sums_by(f"{name}, roots", with_roots(strata.design))
-            whole.add_job(Job(self, target, source, roots_of(key), roots))
-        return whole.add(key, self, sums, target, source, make)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

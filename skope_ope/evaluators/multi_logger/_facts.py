@@ -8,25 +8,27 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope.evaluators.core._jobs import passed
+from skope_ope.evaluators.core._overlaps import by_logger
 from skope_ope.evaluators.core._summary import summary_of
 from skope_ope.evaluators.multi_logger._divergences import pooling_variance_ratio
-from skope_ope.evaluators.multi_logger._poolings import LoggersOfSums
-from skope_ope.evaluators.multi_logger._weighed_overlap import by_logger
-from skope_ope.evaluators.static._facts import StaticFacts
 
 
-class MultiLoggerFacts(StaticFacts):
-    """Facts with the weights as they enter, and entries by logger."""
+class EntriesByLogger:
+    """Diagnostics of an estimate from several loggers, by logger."""
 
     # `logger_rounds`, `logger_divergences` (s_i^2), `logger_weights` (lambda_i),
     # `logger_shares` (n_i lambda_i), `logger_effective_sample_size` and
     # `logger_unsupported_mass` are dicts by logger; `predicted_variance_ratio` is the
     # variance of the best weighting over that of the naive estimate.
 
-    def entries(self):
+    def __init__(self, evaluator, summary, weighing):
+        self.evaluator, self.summary, self.weighing = evaluator, summary, weighing
+        self.loggers, self.job = weighing.loggers, summary.job
+
+    def by_name(self):
         """Return numbers and functions by name, for `Diagnostics`."""
         loggers, weighing = self.loggers, self.weighing
-        found = super().entries() | {
+        found = {
             "logger_rounds": lambda: self.by_logger(loggers.count),
             "logger_weights": lambda: self.by_logger(weighing.shares / self.sizes),
             "logger_shares": lambda: self.by_logger(weighing.shares),
@@ -49,17 +51,6 @@ class MultiLoggerFacts(StaticFacts):
         """Return an entry per logger, those that are left out, too."""
         return dict(zip(self.loggers.labels, values.tolist(), strict=True))
 
-    @cached_property
-    def loggers(self):
-        """The `LoggersOfSums`."""
-        folds = self.evaluator._strategy.cross_fit is not None
-        return LoggersOfSums(self.summary, folds)
-
-    @property
-    def weighing(self):
-        """The `Weighing` of the loggers."""
-        return self.evaluator._weighing(self.summary)
-
     @property
     def sizes(self):
         """Number of rounds of every logger, each counted by its sample weight."""
@@ -69,20 +60,6 @@ class MultiLoggerFacts(StaticFacts):
     def of_each(self):
         """How each logger covers the policy."""
         return by_logger(self.summary.of_loggers)
-
-    @cached_property
-    def parts(self):
-        """Weights as they enter, and model values of the logged actions."""
-        parts, weighing = super().parts, self.weighing
-        if weighing.divergences is not None:
-            weights, stratum = weighing.weights, self.job.design.stratum
-            factor = weights.ravel() * (
-                self.positive.n / (weights * weighing.loggers.sizes).sum()
-            )
-            stratum = None if stratum is None else self.positive.of(stratum)
-            factor = factor[0] if stratum is None else factor[stratum]
-            parts = [parts[0] * factor, *parts[1:]]
-        return parts
 
     @cached_property
     def divergences(self):
@@ -96,7 +73,7 @@ class MultiLoggerFacts(StaticFacts):
             cross_fit=None,
         )
         again = weighted, self.job.target, self.job.source
-        whole = passed([again], self.positive)
+        whole = passed([again], self.job.kept.positive)
         [job] = whole.jobs
         summary = summary_of(whole, weighted, job.key)
         summary.job = job

@@ -10,7 +10,8 @@ import numpy as np
 
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import NOTHING, Job, TermStore
-from skope_ope.evaluators.core._loggers import Loggers, MixtureOverlap
+from skope_ope.evaluators.core._loggers import Loggers
+from skope_ope.evaluators.core._overlaps import MixtureOverlap, by_logger
 from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
@@ -18,9 +19,7 @@ from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.evaluators.core._summary import Summary
 from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._tally import RoundCounts
-from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.multi_logger._weighed_overlap import by_logger
-from skope_ope.evaluators.static._base import refuse_learning
+from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
 from skope_ope.logs._shown_numbers import aligned, share, text_table

@@ -6,33 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skope_ope.evaluators.core._loggers import MixtureOverlap
-from skope_ope.evaluators.core._pooling import pooled, stratified
+from skope_ope.evaluators.core._divergence_sums import divergences_of, roots_of
+from skope_ope.evaluators.core._overlaps import (
+    by_logger,
+)
+from skope_ope.evaluators.core._pooling import stratified
 from skope_ope.evaluators.core._tally import places_in
 from skope_ope.evaluators.multi_logger._divergences import (
     completed,
     floored,
     given_divergences,
     optimal_weights,
-)
-from skope_ope.evaluators.multi_logger._jobs import sample_variances
-from skope_ope.evaluators.multi_logger._weighed_overlap import (
-    WeighedOverlap,
-    by_logger,
+    sample_variances,
 )
 from skope_ope.exceptions import LoggerWarning
 
 DROPPED = 0.01  # of its share of the rounds: a logger that weighs less is left out
-
-
-def roots_of(key):
-    """Return what sums with the roots of sample weights are found by."""
-    return ("roots", key[0]), *key[1:]
-
-
-def divergences_of(key):
-    """Return what `PooledDivergences` are found by."""
-    return ("divergences", key[0]), *key[1:]
 
 
 class LoggersOfSums:
@@ -113,17 +102,9 @@ class Naive:
         """Return the `Weighing` of the loggers of some sums."""
         return Weighing(np.ones(loggers.sizes.shape), None, loggers)
 
-    def overlap(self, summary, weighing):
-        """Return sums of the weights as they enter."""
-        return WeighedOverlap.of_loggers(summary, weighing.shares, pooled)
-
 
 class Balanced(Naive):
     """Rounds weigh pi / (mixture of the loggers), and all loggers the same."""
-
-    def overlap(self, summary, weighing):
-        """Return sums of the weights as they enter."""
-        return MixtureOverlap.of_sums(summary)
 
 
 class Weighted(Naive):
@@ -181,10 +162,6 @@ class Weighted(Naive):
         warned = _unknown(loggers, unknown, why)
         warned += _dropped(loggers, weights, divergences, ~unknown & ~low.any())
         return _weighing(loggers, weights, divergences, warned, low)
-
-    def overlap(self, summary, weighing):
-        """Return sums of the weights as they enter, n lambda_i w."""
-        return WeighedOverlap.of_loggers(summary, weighing.shares)
 
 
 class WeightedAsGiven(Weighted):

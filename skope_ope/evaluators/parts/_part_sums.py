@@ -17,6 +17,7 @@ from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._part_weights import ROUNDS
 from skope_ope.evaluators.core._positive_rounds import Part
 from skope_ope.evaluators.core._proposal import kind_of_sums, weight_of
+from skope_ope.evaluators.core._requires import LogFacts
 from skope_ope.evaluators.core._sample_weights import plain_weights
 from skope_ope.evaluators.core._summary import (
     LOGGER,
@@ -24,7 +25,8 @@ from skope_ope.evaluators.core._summary import (
     N_GROUPS,
     Summary,
     SumsByDesign,
-    refuse_unstated,
+    refuse_unstated_model,
+    resolved_for_parts,
     stated_shares,
     summary_of,
 )
@@ -267,14 +269,14 @@ def _sums_of_rounds(
         return PartSums(len(logs), policies, bare, **about)
     whole = PartPass(part, policies, sources or {}, n_total, log)
     whole.resolved = {key: _ready(one, whole, key[0]) for key, one in resolved.items()}
-    ready = {}
+    ready, facts = {}, LogFacts(None, in_parts=True, logs=logs)
     for name, evaluator in evaluators.items():
         evaluator._check_kind(logs)
         ready[name] = _ready(evaluator, whole, name)
-        stated = [one for key, one in whole.resolved.items() if key[0] == name]
-        for one in stated or [ready[name]]:
-            refuse_unstated(one, logs)
-        ready[name]._check_logs(logs)
+        if not any(key[0] == name for key in whole.resolved):
+            refuse_unstated_model(ready[name])
+            ready[name] = resolved_for_parts(ready[name], facts)
+        ready[name].check_logs(logs)
     _state_shares(part, shares, evaluators.values())
     with beyond_floats():
         for name, evaluator in ready.items():
@@ -312,7 +314,7 @@ def numbers_of_part(stated, logs, name, policy):
     part = Part(logs, plain_weights(logs, None, True))
     about = stated.sources, stated.n_total, None
     whole = PartPass(part, {policy: stated.policies[policy]}, *about)
-    evaluator = _ready(stated.ready(stated.evaluators[name]), whole, name)
+    evaluator = _ready(stated.evaluators[name], whole, name)
     _state_shares(part, stated.shares, [evaluator])
     source = evaluator.reward_model_ if evaluator.requires.model else None
     weight, none = weight_of(evaluator), np.full(len(logs), np.nan)

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from skope_ope.evaluators.core._auto import auto_parameters, mass_above
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._halves import in_upper_half
@@ -19,6 +20,7 @@ from skope_ope.evaluators.core._largest_deviation import (
     WeightedRewards,
     WeightedRounds,
 )
+from skope_ope.evaluators.core._plain_weights import plain_ratio
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._rows import Rows, labels_of
@@ -27,7 +29,6 @@ from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._weight_bound import largest_weight
 from skope_ope.evaluators.parts._part_sums import numbers_of_part
-from skope_ope.evaluators.static._auto import mass_above
 from skope_ope.logs.lazy._lazy_rows import first_rows
 
 
@@ -219,35 +220,59 @@ class WeightsOfFiles:
 def with_rows(value, reading, owner):
     """Give a value from the sums of files the rounds, which are read when asked for."""
     evaluator, find = reading.stated.evaluator(*owner), value._find_reach
-    find.evaluator = reading.stated.ready(find.evaluator)
     about = reading, owner
     counted, weighted = value._rows.counted, find.weighted
     value._rows = RowsOfFiles(*about, value._estimate.sums, counted)
-    value._bound = evaluator._deviation_bound
     if weighted is not None:
         rows = RowsOfFiles(*about, weighted.sums, counted, weighted=True)
         find.weighted = WeightedRounds(rows, weighted.sums, weighted.job)
-    if evaluator._plain_ratio is not None:
+    ratio = plain_ratio(evaluator)
+    if ratio is not None:
         rows = RowsOfFiles(*about, value._estimate.sums, counted, weighted=True)
-        value._plain_weights = WeightsOfFiles(rows, evaluator._plain_ratio, find.bound)
+        value._plain_weights = WeightsOfFiles(rows, ratio, find.bound)
     return value
 
 
 def resolved(stated, lazy, whole):
     """Return evaluators whose "auto" is a number, by name and policy."""
-    some = {n: one for n, one in stated.evaluators.items() if stated.is_auto(one)}
-    if not some:
+    some = {n: one for n, one in stated.evaluators.items() if auto_parameters(one)}
+    if not some or not stated.is_whole:
         return {}
     n_rounds = stated.n_total
     if n_rounds is None:
         n_rounds = sum(len(logs) for _, logs in lazy.read() if logs is not None)
-    reading, found = Reading(stated, lazy, whole, n_rounds), {}
-    positive = PositiveRounds(reading.logs, combined_weights(reading.logs, None))
-    is_told = lazy.head().logging_proba is not None
-    for name, evaluator in some.items():
-        for policy in stated.policies:
-            numbers = reading.known_numbers(name, policy)
-            above = partial(reading.mass_above, policy) if is_told else None
-            number = evaluator._auto.choose(evaluator, numbers, positive, above)
-            found[name, policy] = evaluator._auto.fixed(evaluator, number)
-    return found
+    reading = Reading(stated, lazy, whole, n_rounds)
+    return {
+        (name, policy): evaluator.resolved(
+            stated.facts, RowsOfPolicy(reading, name, policy)
+        )
+        for name, evaluator in some.items()
+        for policy in stated.policies
+    }
+
+
+@dataclass(frozen=True)
+class RowsOfPolicy:
+    """The rounds of a policy as a parameter that is "auto" is chosen from them."""
+
+    reading: Reading
+    name: str  # of the evaluator
+    policy: str
+
+    @property
+    def positive(self):
+        """The rounds that enter."""
+        logs = self.reading.logs
+        return PositiveRounds(logs, combined_weights(logs, None))
+
+    @property
+    def numbers(self):
+        """Arrays w, pi, q and v of all rounds; None for what there is not."""
+        return self.reading.known_numbers(self.name, self.policy)
+
+    @property
+    def mass_above(self):
+        """Function that gives the policy's mass above thresholds; None: not known."""
+        if self.reading.lazy.head().logging_proba is None:
+            return None
+        return partial(self.reading.mass_above, self.policy)

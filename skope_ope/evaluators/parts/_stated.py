@@ -3,9 +3,11 @@
 """What is summed over the parts of a log, all of it stated beforehand."""
 
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from skope_ope.evaluators.core._summary import refuse_unstated
+from skope_ope.evaluators.core._auto import auto_parameters
+from skope_ope.evaluators.core._requires import LogFacts
+from skope_ope.evaluators.core._summary import refuse_unstated_model, resolved_for_parts
 from skope_ope.evaluators.parts._part_sums import sums_of_part
 
 
@@ -26,19 +28,13 @@ class Stated:
 
     def evaluator(self, name, policy):
         """Return the evaluator that values a policy."""
-        known = self.resolved.get((name, policy), self.evaluators[name])
-        return self.ready(known)
-
-    def ready(self, evaluator):
-        """Return an evaluator with what the number of all rounds states."""
-        return evaluator._stated_by(self.n_total) if self.is_whole else evaluator
+        return self.resolved.get((name, policy), self.evaluators[name])
 
     def sums_of(self, logs, sample_weight=None):
         """Return the `PartSums` of a part of the log."""
-        evaluators = {name: self.ready(one) for name, one in self.evaluators.items()}
         return sums_of_part(
             self.policies,
-            evaluators,
+            self.evaluators,
             logs,
             sources=self.sources,
             n_total=self.n_total,
@@ -48,17 +44,35 @@ class Stated:
             resolved=self.resolved,
         )
 
-    def check(self, head):
-        """Raise where something depends on the whole log, before a part is read."""
-        for name, evaluator in self.evaluators.items():
-            if self.is_auto(evaluator):
-                continue  # it is chosen when the rounds are read
-            evaluator = copy(self.ready(evaluator))
-            evaluator.logs_ = head
-            if name in self.sources:
-                evaluator._take_source(self.sources[name])
-            refuse_unstated(evaluator, head)
+    @property
+    def facts(self):
+        """What is known of the whole log."""
+        return LogFacts(self.n_total if self.is_whole else None, in_parts=True)
 
-    def is_auto(self, evaluator):
-        """Whether a parameter of an evaluator is chosen for every policy."""
-        return self.is_whole and getattr(evaluator, "_is_auto", False)
+    def checked(self, head):
+        """Return the same with evaluators that need nothing of the whole log any more.
+
+        Parameters
+        ----------
+        head : BanditLogs or SlateLogs
+            A few rounds.
+
+        Raises
+        ------
+        ValueError
+            If something depends on the whole log, and nothing states it. Numbers that
+            are chosen for each policy wait until the rounds are read.
+        """
+        facts, ready = replace(self.facts, logs=head), {}
+        for name, evaluator in self.evaluators.items():
+            if self.is_whole and auto_parameters(evaluator):
+                ready[name] = evaluator
+                continue
+            fitted = copy(evaluator)
+            fitted.logs_ = head
+            if name in self.sources:
+                fitted._take_source(self.sources[name])
+            refuse_unstated_model(fitted)
+            resolved_for_parts(fitted, facts)
+            ready[name] = resolved_for_parts(evaluator, facts)
+        return replace(self, evaluators=ready)

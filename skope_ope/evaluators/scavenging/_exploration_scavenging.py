@@ -28,6 +28,7 @@ from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._sums import weights_of
+from skope_ope.evaluators.core._target import check_all_actions
 from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.scavenging._arms import (
     SURE,
@@ -53,7 +54,6 @@ from skope_ope.evaluators.scavenging._summed_arms import (
     estimate_of_sums,
     reach_of_sums,
 )
-from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
@@ -192,8 +192,8 @@ class ExplorationScavenging(BaseEvaluator):
         found = super()._fitted(logs, reward_model, progress)
         return found | {"predictability_": self._predictability(logs)}
 
-    def _check_logs(self, logs):
-        super()._check_logs(logs)
+    def check_logs(self, logs):
+        super().check_logs(logs)
         stratum = strata_of(logs, self.strata)
         if self.match == "logger":
             if isinstance(logs, SlateLogs):
@@ -214,7 +214,16 @@ class ExplorationScavenging(BaseEvaluator):
             return predictability(logs, logs.logger_index, stratum, "logger")
         return predictability(logs, logs.action_index, stratum)
 
-    def _unstated(self, logs):
+    def resolved(self, facts, rows=None):
+        """Return the evaluator; raise where its arms need the whole log."""
+        if facts.in_parts:
+            reason = self._whole_log_needed(facts.logs)
+            if reason:
+                raise ValueError(reason)
+        return self
+
+    def _whole_log_needed(self, logs):
+        """Return why parts of a log cannot be summed, or None."""
         if isinstance(logs, SlateLogs):
             return (
                 "its arms are the slates of the log, which differ from part to "

@@ -11,9 +11,8 @@ from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._slate_target import SlateTarget
-from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._target import Target, check_all_actions
 from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
-from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._slate_fields import EMPTY

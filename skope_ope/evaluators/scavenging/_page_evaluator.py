@@ -136,11 +136,14 @@ class PageEvaluator(BaseEvaluator):
             "predictability_": self._predictability(logs, estimator, of_fit=True),
         }
 
-    def _unstated(self, logs):
-        return (
-            "its pages, and its attention if estimated, need the whole log. "
-            "Evaluate rounds in memory: lazy.sample(1_000_000)."
-        )
+    def resolved(self, facts, rows=None):
+        """Return the evaluator; raise where the log is read in parts."""
+        if facts.in_parts:
+            raise ValueError(
+                "its pages, and its attention if estimated, need the whole log. "
+                "Evaluate rounds in memory: lazy.sample(1_000_000)."
+            )
+        return self
 
     def _predictability(self, logs, estimator, of_fit=False):
         """How predictable slates are that must not depend on the context."""
@@ -149,8 +152,8 @@ class PageEvaluator(BaseEvaluator):
         # the rounds behind an attention say nothing of what other pages gain by it
         return replace(estimator.predictability_, rows=None)
 
-    def _check_logs(self, logs):
-        super()._check_logs(logs)
+    def check_logs(self, logs):
+        super().check_logs(logs)
         if logs.slot_reward is None:
             raise ValueError(
                 f"{type(self).__name__} needs the rewards of the slots. Pass "

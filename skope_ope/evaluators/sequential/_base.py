@@ -117,8 +117,8 @@ class SequentialEvaluator(BaseEvaluator):
             return self.uniforms_
         return check_random_state(self.seed_).random_sample(len(logs))
 
-    def _check_logs(self, logs):
-        super()._check_logs(logs)
+    def check_logs(self, logs):
+        super().check_logs(logs)
         if combined_weights(logs, None) is not None:
             raise ValueError(no_weights(self))
 

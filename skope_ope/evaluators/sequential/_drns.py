@@ -15,6 +15,7 @@ from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._target import check_all_actions
 from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
     propensity_warnings,
@@ -32,7 +33,6 @@ from skope_ope.evaluators.sequential._warnings import (
     bias_mass_warnings,
     short_trajectory_warnings,
 )
-from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.reward_models._cross_fit import MeanReward
 
@@ -201,8 +201,8 @@ class DRns(SequentialEvaluator):
         self.excess = excess
         self.random_state = random_state
 
-    def _check_logs(self, logs):
-        super()._check_logs(logs)
+    def check_logs(self, logs):
+        super().check_logs(logs)
         if self.c_init is None:
             return
         if self.acceptance == "worst_case":
@@ -216,9 +216,9 @@ class DRns(SequentialEvaluator):
                 "acceptance ratio. Lower c_init or raise cmax."
             )
 
-    def _fit_reward_model(self, logs, reward_model, progress=untold):
-        model = self._one_model(reward_model)
-        return drns_source(model, logs, self.cv, progress)
+    def fit_reward_model(self, logs, model, cv=None, target=None, progress=untold):
+        """Return what predicts the rewards, out of fold."""
+        return drns_source(model, logs, cv, progress)
 
     def _fittable(self, model):
         if model is None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from skope_ope._sklearn import Interval
 from skope_ope._types import RandomSeed
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._warnings import uneven_action_warnings
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._result import check_unit_interval
@@ -106,6 +107,7 @@ class Replay(AcceptedMean):
     True
     """
 
+    requires = Requires(weights=False)
     _parameter_constraints: dict = {
         "horizon": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
@@ -117,8 +119,8 @@ class Replay(AcceptedMean):
         self.horizon = horizon
         self.random_state = random_state
 
-    def _check_logs(self, logs):
-        super()._check_logs(logs)
+    def check_logs(self, logs):
+        super().check_logs(logs)
         if logs.propensity is None:
             return
         expected = 1 / n_offered(logs)

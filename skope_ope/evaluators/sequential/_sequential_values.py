@@ -108,7 +108,7 @@ def _facts(part, evaluators):
     if logs is not None and len(logs):
         for evaluator in evaluators:
             evaluator._check_kind(logs)
-            evaluator._check_logs(logs)
+            evaluator.check_logs(logs)
     drift = any(evaluator.requires.model for evaluator in evaluators)
     return LogFacts.of(logs, drift)
 

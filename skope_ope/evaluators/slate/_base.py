@@ -125,8 +125,8 @@ class SlateEvaluator(BaseEvaluator):
         """Return the `SlateTerms` for a policy on logs."""
         raise TypeError(f"{type(self).__name__} does not define _terms.")
 
-    def _check_logs(self, logs):
-        super()._check_logs(logs)
+    def check_logs(self, logs):
+        super().check_logs(logs)
         name, needs = type(self).__name__, self._needs
         if "slot_reward" in needs and logs.slot_reward is None:
             raise ValueError(
@@ -226,13 +226,15 @@ class SlateEvaluator(BaseEvaluator):
             plain_weights=_plain_weights(found, positive),
         )
 
-    def _unstated(self, logs):
-        if not getattr(logs.logging_policy, "exact", True):
-            return (
-                f"the pair probabilities of {type(logs.logging_policy).__name__} "
+    def resolved(self, facts, rows=None):
+        """Return the evaluator; raise where it draws slates of parts of a log."""
+        logger = facts.logs.logging_policy
+        if facts.in_parts and not getattr(logger, "exact", True):
+            raise ValueError(
+                f"the pair probabilities of {type(logger).__name__} "
                 "are means over draws. Use the exact logging policy."
             )
-        return self._unstated_model()
+        return self
 
     def _enter(self, whole, name):
         part, logs = whole.part, whole.logs

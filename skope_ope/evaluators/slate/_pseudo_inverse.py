@@ -144,7 +144,7 @@ class PseudoInverse(SlateEvaluator):
     def leaves_bias_out(self):
         return self.cmax is not None and "the bias of clipped weights"
 
-    def _check_logs(self, logs):
+    def check_logs(self, logs):
         if self.control_variates is not None and (
             self.self_normalized or self.cmax is not None
         ):
@@ -154,7 +154,7 @@ class PseudoInverse(SlateEvaluator):
                 "sum of the weights already is a control variate. Leave out one of "
                 "them."
             )
-        super()._check_logs(logs)
+        super().check_logs(logs)
 
     def _terms(self, target, logs):
         logger = logs.logging_policy

@@ -119,9 +119,9 @@ class SlateDirectMethod(SlateEvaluator):
             seed = check_random_state(seed).randint(2**31 - 1)
         return found | {"seed_": int(seed)}
 
-    def _fit_reward_model(self, logs, reward_model, progress=untold):
-        model = self._one_model(reward_model)
-        return slate_reward_source(model, logs, self.cv, self._fittable, progress)
+    def fit_reward_model(self, logs, model, cv=None, target=None, progress=untold):
+        """Return what predicts the rewards of slates, out of fold."""
+        return slate_reward_source(model, logs, cv, self._fittable, progress)
 
     def _given_source(self, model, logs):
         return given_slate_source(model, self._fittable)

@@ -116,9 +116,9 @@ class SlateDoublyRobust(SlateEvaluator):
     def leaves_bias_out(self):
         return self.cmax is not None and "the bias of clipped weights"
 
-    def _fit_reward_model(self, logs, reward_model, progress=untold):
-        model = self._one_model(reward_model)
-        return slate_reward_source(model, logs, self.cv, self._fittable, progress)
+    def fit_reward_model(self, logs, model, cv=None, target=None, progress=untold):
+        """Return what predicts the rewards of slates, out of fold."""
+        return slate_reward_source(model, logs, cv, self._fittable, progress)
 
     def _given_source(self, model, logs):
         return given_slate_source(model, self._fittable)

@@ -4,9 +4,16 @@
 
 import numpy as np
 
+from skope_ope.evaluators.core._auto import auto_parameters
+from skope_ope.evaluators.core._functions import (
+    mean,
+    mean_plus_ratio,
+    ratio,
+    sum_of_two,
+)
+from skope_ope.evaluators.core._plain_weights import PROBE, PROBE_WITH_MODEL
+from skope_ope.evaluators.core._requires import LogFacts
 from skope_ope.logs._validation import check_finite
-
-FORMULA = ("terms", "weights", "combine")  # what makes the value of an evaluator
 
 
 def doubly_robust_scores(logs, expected, w):
@@ -44,21 +51,38 @@ def action_scores(evaluator, logs):
 
 def _why_none(evaluator):
     """Return why an evaluator has no scores; None: it has."""
-    if evaluator._no_scores is not None:
-        return evaluator._no_scores
-    if evaluator._is_auto:
-        name = evaluator._auto.name
-        return f"{name}='auto' is chosen for every policy. Pass a number"
-    own = _has_own_formula(type(evaluator))
-    return "it is a subclass with a different formula" if own else None
+    autos = list(auto_parameters(evaluator))
+    if autos:
+        return f"{autos[0]}='auto' is chosen for every policy. Pass a number"
+    evaluator = evaluator.resolved(LogFacts(len(PROBE.r)))
+    requires, combine = evaluator.requires, evaluator.combine
+    if evaluator.sampling.by != "rounds" or evaluator.proposal != "logger":
+        return "its weights depend on all loggers"
+    if requires.refits:
+        return "its reward model is fitted anew for every policy"
+    if combine in (ratio, mean_plus_ratio):
+        return "it divides by the sum of the weights of the policy"
+    if not _is_clipped(evaluator.weights(PROBE.w)):
+        return "its weights are not linear in the policy's probabilities"
+    if not _is_linear(evaluator):
+        return "its value is not known to be linear in the policy's probabilities"
+    return None
 
 
-def _has_own_formula(kind):
-    """Whether a subclass changes the formula of the class that has scores."""
-    order = kind.__mro__
-    stated = _first(order, "_no_scores")
-    return any(_first(order, name) < stated for name in FORMULA)
+def _is_clipped(weights):
+    """Whether weights are as they were, but for a bound from above."""
+    return np.array_equal(weights, np.minimum(PROBE.w, weights.max()))
 
 
-def _first(order, name):
-    return next(i for i, one in enumerate(order) if name in vars(one))
+def _is_linear(evaluator):
+    """Whether the formula is that of `doubly_robust_scores`, on a few rounds."""
+    combine, requires = evaluator.combine, evaluator.requires
+    if combine not in (mean, sum_of_two):
+        return False
+    rounds = PROBE_WITH_MODEL if requires.model else PROBE
+    score, w = 0.0, evaluator.weights(rounds.w)
+    if requires.weights:
+        score = w * (rounds.residual if requires.model else rounds.r)
+    expected = rounds.v + score if requires.model else score
+    found = combine(evaluator.terms(rounds))[0]
+    return np.allclose(found, expected, rtol=1e-12, atol=0)

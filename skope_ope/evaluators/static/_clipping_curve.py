@@ -5,7 +5,7 @@
 import numpy as np
 from sklearn.base import clone
 
-from skope_ope.evaluators.core._jobs import evaluate_jobs
+from skope_ope.evaluators.core._jobs import evaluate_jobs, prepared_job
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
@@ -23,7 +23,7 @@ def clipping_curve(evaluator, policy, logs, bounds=None):
     bounds = np.sort(np.asarray(bounds, dtype=float).ravel())
     evaluator.evaluate(policy, logs)  # its own answer, for its warnings and its checks
     positive = PositiveRounds(logs, combined_weights(logs, None))
-    own, *about = evaluator._prepared(Target(policy, logs), positive)
+    own, *about = prepared_job(evaluator, Target(policy, logs), positive)
     jobs = []
     for bound in bounds.tolist():
         bounded = clone(evaluator).set_params(**{name: bound})

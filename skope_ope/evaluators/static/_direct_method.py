@@ -7,19 +7,11 @@ from __future__ import annotations
 from typing import Literal
 
 from skope_ope._types import RewardModelLike, SplitterLike
-from skope_ope.evaluators.core._design import design_of
-from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._sums import WEIGHT
-from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import StaticEvaluator
-from skope_ope.evaluators.static._direct_simulation import simulate
-from skope_ope.exceptions import ModelErrorWarning, SingleTrajectoryWarning
-from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.evaluators.static._direct_simulation import model_error_warning
 
 
 class DirectMethod(StaticEvaluator):
@@ -81,7 +73,6 @@ class DirectMethod(StaticEvaluator):
     leaves_bias_out = "the error of the reward model"
     requires = Requires(weights=False, model=True)
     shift_with = WEIGHT
-    _no_scores = None
 
     def __init__(
         self,
@@ -95,62 +86,12 @@ class DirectMethod(StaticEvaluator):
     def terms(self, rounds):
         return (rounds.v,)
 
-    def _takes_part(self, target):
-        return not isinstance(target.policy, AdaptivePolicy)
-
-    def _evaluate(self, policy, logs, sample_weight):
-        target = Target(policy, logs)
-        if self._takes_part(target):
-            return super()._evaluate(policy, logs, sample_weight)
-        if combined_weights(logs, sample_weight) is not None:
-            raise ValueError(
-                "the rounds of a policy that learns cannot be weighted by "
-                "sample_weight; use logs without weights."
-            )
-        values, learned = simulate(target.policy, logs, self.reward_model_.bind(logs))
-        return SimulatedValue(values, learned, logs, self)
-
-    def _own_warnings(self, summary=None, estimate=None):
-        return [
-            ModelErrorWarning(
-                "the standard error of DirectMethod leaves out the error of the "
-                "reward model, which may be far larger. To include it, use "
-                "DoublyRobust."
-            )
-        ]
+    def diagnostics_of(self, summary, estimate):
+        """Return nothing, and the warning that the error of the model is left out."""
+        return {}, [model_error_warning()]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
         tags.parameters_after_model = ()
         return tags
-
-
-class SimulatedValue(PolicyValue):
-    """Value of a policy that learns from the rewards of the reward model."""
-
-    _independent_rounds = False
-
-    def __init__(self, values, learned_policy, logs, evaluator):
-        design = design_of(logs)
-        value = float(values.mean())
-        super().__init__(
-            GivenEstimate(value, float("nan"), len(logs) - 1, values, design),
-            Rows(design, values[None], logs=logs),
-            estimator=type(evaluator).__name__,
-            diagnostics={
-                "n_rounds": len(logs),
-                "uncovered_rounds": int(evaluator.reward_model_.n_uncovered_),
-                "model_error_included": False,
-            },
-            warnings=[
-                SingleTrajectoryWarning(
-                    "one simulated trajectory of a policy that learns has no standard "
-                    "error: it is NaN. Evaluate parts of the logs with repeated_runs.",
-                    1,
-                ),
-                *evaluator._own_warnings(),
-            ],
-            leaves_bias_out=evaluator.leaves_bias_out,
-        )
-        self.learned_policy = learned_policy

@@ -5,8 +5,14 @@
 import numpy as np
 
 from skope_ope.evaluators.core._blocks import Chunks, check_answer, check_block
+from skope_ope.evaluators.core._design import design_of
+from skope_ope.evaluators.core._estimate import GivenEstimate
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.exceptions import ModelErrorWarning, SingleTrajectoryWarning
 from skope_ope.logs._row_container import own, take_rows
-from skope_ope.policies._adaptive import contexts_of, fresh_copy, learn
+from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh_copy, learn
 
 LARGEST_BLOCK = 256  # rounds; every round is an update here
 
@@ -62,3 +68,57 @@ def draw(proba, u):
     cumulative = proba.cumsum()
     action = int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
     return min(action, len(proba) - 1)
+
+
+def simulates(evaluator, target):
+    """Whether an evaluator lets a policy that learns act on a model of the rewards."""
+    return isinstance(target.policy, AdaptivePolicy) and not evaluator.requires.weights
+
+
+def simulated_value(evaluator, target, logs, sample_weight):
+    """Return the value of a policy that learns from the rewards of a model."""
+    if combined_weights(logs, sample_weight) is not None:
+        raise ValueError(
+            "the rounds of a policy that learns cannot be weighted by "
+            "sample_weight; use logs without weights."
+        )
+    values, learned = simulate(target.policy, logs, evaluator.reward_model_.bind(logs))
+    return SimulatedValue(values, learned, logs, evaluator)
+
+
+def model_error_warning():
+    """Return what is said of a standard error without that of the model."""
+    return ModelErrorWarning(
+        "the standard error of DirectMethod leaves out the error of the reward model, "
+        "which may be far larger. To include it, use DoublyRobust."
+    )
+
+
+class SimulatedValue(PolicyValue):
+    """Value of a policy that learns from the rewards of the reward model."""
+
+    _independent_rounds = False
+
+    def __init__(self, values, learned_policy, logs, evaluator):
+        design = design_of(logs)
+        value = float(values.mean())
+        super().__init__(
+            GivenEstimate(value, float("nan"), len(logs) - 1, values, design),
+            Rows(design, values[None], logs=logs),
+            estimator=type(evaluator).__name__,
+            diagnostics={
+                "n_rounds": len(logs),
+                "uncovered_rounds": int(evaluator.reward_model_.n_uncovered_),
+                "model_error_included": False,
+            },
+            warnings=[
+                SingleTrajectoryWarning(
+                    "one simulated trajectory of a policy that learns has no standard "
+                    "error: it is NaN. Evaluate parts of the logs with repeated_runs.",
+                    1,
+                ),
+                model_error_warning(),
+            ],
+            leaves_bias_out=evaluator.leaves_bias_out,
+        )
+        self.learned_policy = learned_policy

@@ -7,15 +7,15 @@ from __future__ import annotations
 from numbers import Real
 from typing import Literal
 
-from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._sklearn import Interval
 from skope_ope._types import RewardModelLike, SplitterLike
+from skope_ope.evaluators.core._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import sum_of_two, third_less_second
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.core._weights import clip
-from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.exceptions import ModelErrorWarning
 
@@ -32,7 +32,6 @@ class DoublyRobustBase(StaticEvaluator):
     requires = Requires(model=True)
     combine = staticmethod(sum_of_two)
     shift_with, smooth = WEIGHT, (0,)
-    _no_scores = "its weights are not linear in the policy's probabilities"
 
     def terms(self, rounds):
         w = self.weights(rounds.w)
@@ -40,10 +39,11 @@ class DoublyRobustBase(StaticEvaluator):
             return rounds.v, rounds.correction
         return rounds.v, w * rounds.residual, rounds.correction
 
-    def _own_warnings(self, summary, estimate):
+    def diagnostics_of(self, summary, estimate):
+        """Return nothing, and a warning where the weights that were cut matter."""
         if not self._may_have_removed(estimate):
-            return []
-        return self._removed_warnings(estimate.sums, estimate)
+            return {}, []
+        return {}, self._removed_warnings(estimate.sums, estimate)
 
     def _may_have_removed(self, estimate):
         """Whether what is taken off the weights would move the value."""
@@ -137,10 +137,12 @@ class DoublyRobust(DoublyRobustBase):
 
     _parameter_constraints: dict = {
         **DoublyRobustBase._parameter_constraints,
-        "cmax": [Interval(Real, 0, None, closed="left"), StrOptions({AUTO}), None],
+        "cmax": [
+            Interval(Real, 0, None, closed="left"),
+            AutoParameter(None, clip_grid),
+            None,
+        ],
     }
-    _auto = AutoParameter("cmax", None, clip_grid)
-    _no_scores = None
 
     def __init__(
         self,

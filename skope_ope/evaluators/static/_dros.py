@@ -7,10 +7,10 @@ from __future__ import annotations
 from numbers import Real
 from typing import Literal
 
-from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._sklearn import Interval
 from skope_ope._types import RewardModelLike, SplitterLike
+from skope_ope.evaluators.core._auto import AutoParameter, shrink_grid
 from skope_ope.evaluators.core._weights import shrink
-from skope_ope.evaluators.static._auto import AUTO, AutoParameter, shrink_grid
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 
 
@@ -56,9 +56,11 @@ class DRos(DoublyRobustBase):
 
     _parameter_constraints: dict = {
         **DoublyRobustBase._parameter_constraints,
-        "lam": [Interval(Real, 0, None, closed="both"), StrOptions({AUTO})],
+        "lam": [
+            Interval(Real, 0, None, closed="both"),
+            AutoParameter(float("inf"), shrink_grid),
+        ],
     }
-    _auto = AutoParameter("lam", float("inf"), shrink_grid)
 
     def __init__(
         self,

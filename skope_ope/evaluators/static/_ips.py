@@ -7,16 +7,10 @@ from __future__ import annotations
 from numbers import Real
 from typing import Literal
 
-import numpy as np
-
-from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._plain_weights import (
-    LEFT_BEHIND,
-    check_alike,
-)
-from skope_ope.evaluators.core._weight_bound import stated_weight
+from skope_ope._sklearn import Interval
+from skope_ope.evaluators.core._auto import AUTO, AutoParameter, clip_grid
+from skope_ope.evaluators.core._rounds import weighted_reward
 from skope_ope.evaluators.core._weights import clip
-from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
 
 
@@ -70,10 +64,12 @@ class IPS(StaticEvaluator):
     """
 
     _parameter_constraints: dict = {
-        "cmax": [Interval(Real, 0, None, closed="neither"), StrOptions({AUTO}), None],
+        "cmax": [
+            Interval(Real, 0, None, closed="neither"),
+            AutoParameter(None, clip_grid),
+            None,
+        ],
     }
-    _auto = AutoParameter("cmax", None, clip_grid)
-    _no_scores = None
 
     def __init__(self, *, cmax: float | Literal["auto"] | None = None) -> None:
         self.cmax = cmax
@@ -86,18 +82,7 @@ class IPS(StaticEvaluator):
         return clip(w, self.cmax)
 
     def terms(self, rounds):
-        return (self._gain(rounds, self.weights(rounds.w)),)
-
-    @property
-    def _plain_ratio(self):
-        return None if self.cmax is not None else self.shift_with is not None
-
-    def _gain(self, rounds, w):
-        return rounds.gain if w is rounds.w else w * rounds.r
-
-    @property
-    def _deviation_bound(self):
-        return bernstein_bound
+        return (weighted_reward(rounds, self.weights(rounds.w)),)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -105,43 +90,3 @@ class IPS(StaticEvaluator):
         tags.on_policy_mean = self.cmax in (None, AUTO) or self.cmax >= 1
         tags.consistent = self.cmax is None
         return tags
-
-
-def bernstein_bound(result, delta, *, max_weight=None, reward_bound=None):
-    """Bernstein's bound on the deviation of IPS."""
-    given = {"max_weight": max_weight, "reward_bound": reward_bound}
-    missing = [name for name, value in given.items() if value is None]
-    if missing:
-        raise ValueError(
-            f"the bound of IPS needs {' and '.join(missing)}: bounds on pi(a|x) / "
-            "p and on |reward| that are known in advance."
-        )
-    _check_covered(result, max_weight, reward_bound)
-    m, b = max_weight, reward_bound
-    n, log = result._plain_weights.positive.n, np.log(2 / delta)
-    return float(b * (np.sqrt(2 * m * log / n) + 2 * (m + 1) * log / (3 * n)))
-
-
-def _check_covered(result, max_weight, reward_bound):
-    """Raise where the inequality is about another value, or the bounds are none."""
-    plain = result._plain_weights
-    if plain is None:
-        raise ValueError(
-            "Bernstein's inequality does not cover clipped weights: cmax makes "
-            "their mean differ from the value. Use cmax=None, or "
-            "confidence_interval."
-        )
-    if plain == LEFT_BEHIND:
-        raise ValueError(
-            "the bound of IPS needs the rounds, which a pickled value does not "
-            "keep. Compute the bound before you pickle the value."
-        )
-    check_alike(plain, "the bound of IPS")
-    stated_weight(max_weight, plain.positive.of(plain.find()))
-    reward = np.abs(plain.positive.of(plain.logs.reward))
-    if not reward.max() <= reward_bound < np.inf:
-        row = int(np.argmax(np.abs(plain.logs.reward)))
-        raise ValueError(
-            f"reward_bound={reward_bound!r} is not a bound on |reward|: that of "
-            f"row {row} is {reward.max():.6g}."
-        )

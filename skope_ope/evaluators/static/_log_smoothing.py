@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from numbers import Real
 
 import numpy as np
@@ -65,33 +64,16 @@ class LogSmoothing(StaticEvaluator):
     def leaves_bias_out(self):
         return self.lam != 0 and "the bias of smoothed rewards"
 
-    def _check_logs(self, logs):
-        super()._check_logs(logs)
-        if logs.reward_range is None and logs.reward.min() < 0:
-            row = int(np.argmin(logs.reward))
-            raise ValueError(
-                f"LogSmoothing needs non-negative rewards, got {logs.reward[row]:.6g} "
-                f"at row {row}. Pass reward_range=(low, high) to the logs: the lower "
-                "bound is then subtracted and added back."
-            )
-
-    def _stated_by(self, n_rounds):
-        if self.lam is not None or n_rounds is None:
+    def resolved(self, facts, rows=None):
+        """Return the evaluator with a number as `lam`."""
+        if self.lam is not None:
             return self
-        out = copy(self)
-        out.lam = 1 / np.sqrt(n_rounds)
-        return out
-
-    def _unstated(self, logs):
-        if self.lam is None:
-            return "lam=None is 1 / sqrt(n) of all rounds. Pass that number."
-        return super()._unstated(logs)
+        if facts.n_rounds is None:
+            raise ValueError("lam=None is 1 / sqrt(n) of all rounds. Pass that number.")
+        return self.with_parameters(lam=1 / np.sqrt(facts.n_rounds))
 
     def terms(self, rounds):
-        lam = self.lam
-        if lam is None:
-            lam = 1 / np.sqrt(rounds.n_rounds)
-        weighted = rounds.w * (rounds.r - rounds.shift)
+        lam, weighted = self.lam, rounds.w * (rounds.r - rounds.shift)
         if lam == 0:
             return (weighted + rounds.shift,)
         return (np.log1p(lam * weighted) / lam + rounds.shift,)

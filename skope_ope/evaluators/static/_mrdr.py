@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from skope_ope._progress import untold
 from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 from skope_ope.reward_models._sources import reward_source
 
@@ -61,7 +63,7 @@ class MRDR(DoublyRobustBase):
     True
     """
 
-    _no_scores = "its reward model is fitted anew for every policy"
+    requires = Requires(model=True, refits=True)
 
     def __init__(
         self, *, reward_model: RewardModelLike = None, cv: SplitterLike = 5
@@ -69,65 +71,16 @@ class MRDR(DoublyRobustBase):
         self.reward_model = reward_model
         self.cv = cv
 
-    def _fitted_model(self, logs, reward_model, progress):
-        model = self._one_model(reward_model)
-        self._check_refittable(model, self.cv)
-        return {"model_to_refit_": model}
-
-    def _fittable(self, model):
-        raise ValueError(
-            "MRDR fits its reward model to all rounds for every policy, which is "
-            "not possible when a log is read in parts. Use DoublyRobust, or load "
-            "rounds into memory: lazy.sample(1_000_000)."
-        )
-
-    def _check_refittable(self, model, cv):
-        refittable = model is None or hasattr(model, "fit")
-        if not refittable or type(model).__name__ == "FrozenEstimator":
-            raise ValueError(
-                "MRDR refits the reward model for every policy, so it takes no "
-                "number, array, column or frozen model. Pass an unfitted model, or "
-                "use DoublyRobust."
-            )
-        if isinstance(cv, str):
-            raise ValueError(
-                "MRDR refits the reward model, so it cannot use "
-                "cv='prefit'. Pass another cv, or use DoublyRobust."
-            )
-
-    def _unstated(self, logs):
-        return (
-            "its reward model is fitted to all rounds for every policy. Use "
-            "DoublyRobust with a model that is already fitted."
-        )
-
-    def _source_for(self, target, positive, shared):
-        rows, model, cv = positive.all_logs, None, None
-        if shared is None:
-            rows, model, cv = self.logs_, self.model_to_refit_, self.cv
-        else:
-            model, cv = shared.model_of(self)
-            self._check_refittable(model, cv)
-        # The weights follow the policy on the rounds of fit, whatever is evaluated.
-        fit_target = target
-        if positive.all_logs is not rows:
-            policy = target.column if target.policy is None else target.policy
-            if policy is None:
-                raise ValueError(
-                    "MRDR fits its model to the policy on the rounds of fit, and "
-                    "the array has the policy's probabilities of other rounds "
-                    "only. Pass the policy, or the name of a column that the logs "
-                    "of fit also have."
-                )
-            fit_target = type(target)(policy, rows)
-        weight = variance_weights(rows, fit_target)
-        if rows.sample_weight is not None:
-            weight = weight * rows.sample_weight
-        return reward_source(model, rows, cv, weight)
+    def fit_reward_model(self, logs, model, cv=None, target=None, progress=untold):
+        """Return what predicts the rewards, fitted to minimise the variance."""
+        weight = variance_weights(logs, target)
+        if logs.sample_weight is not None:
+            weight = weight * logs.sample_weight
+        return reward_source(model, logs, cv, weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.refits_reward_model = tags.consistent = True
+        tags.consistent = True
         tags.parameters_after_model = None  # nothing is fitted in fit
         return tags
 

@@ -45,7 +45,6 @@ class SNDR(DoublyRobustBase):
     """
 
     combine = staticmethod(_functions.mean_plus_ratio)
-    _no_scores = "it divides by the sum of the weights of the policy"
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 """Self-normalised inverse propensity scoring."""
 
 from skope_ope.evaluators.core import _functions
+from skope_ope.evaluators.core._rounds import weighted_reward
 from skope_ope.evaluators.static._ips import IPS
 
 
@@ -47,13 +48,11 @@ class SNIPS(IPS):
     """
 
     combine = staticmethod(_functions.ratio)
-    _no_scores = "it divides by the sum of the weights of the policy"
     shift_with = 1  # the sum of the weights
-    _deviation_bound = None
 
     def terms(self, rounds):
         w = self.weights(rounds.w)
-        return self._gain(rounds, w), w
+        return weighted_reward(rounds, w), w
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

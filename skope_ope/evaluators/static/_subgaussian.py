@@ -7,14 +7,16 @@ from __future__ import annotations
 from numbers import Real
 from typing import Literal
 
-from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._sklearn import Interval
 from skope_ope._types import RewardModelLike, SplitterLike
+from skope_ope.evaluators.core._auto import AutoParameter, harmonic_grid
 from skope_ope.evaluators.core._weights import harmonic
-from skope_ope.evaluators.static._auto import AUTO, AutoParameter, harmonic_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 
-LAM_CONSTRAINT = {"lam": [Interval(Real, 0, 1, closed="both"), StrOptions({AUTO})]}
+LAM_CONSTRAINT = {
+    "lam": [Interval(Real, 0, 1, closed="both"), AutoParameter(0.0, harmonic_grid)]
+}
 
 
 class SubGaussianIPS(StaticEvaluator):
@@ -58,7 +60,6 @@ class SubGaussianIPS(StaticEvaluator):
     """
 
     _parameter_constraints: dict = {**LAM_CONSTRAINT}
-    _auto = AutoParameter("lam", 0.0, harmonic_grid)
 
     def __init__(self, *, lam: float | Literal["auto"] = 0.1) -> None:
         self.lam = lam
@@ -124,7 +125,6 @@ class SubGaussianDR(DoublyRobustBase):
         **DoublyRobustBase._parameter_constraints,
         **LAM_CONSTRAINT,
     }
-    _auto = AutoParameter("lam", 0.0, harmonic_grid)
 
     def __init__(
         self,

@@ -7,14 +7,14 @@ from __future__ import annotations
 from numbers import Real
 from typing import Literal
 
-from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._sklearn import Interval
 from skope_ope._types import RewardModelLike, SplitterLike
-from skope_ope.evaluators.core._weights import switch
-from skope_ope.evaluators.static._auto import (
+from skope_ope.evaluators.core._auto import (
     AUTO,
     AutoParameter,
     threshold_grid,
 )
+from skope_ope.evaluators.core._weights import switch
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 
 
@@ -60,9 +60,11 @@ class SwitchDR(DoublyRobustBase):
 
     _parameter_constraints: dict = {
         **DoublyRobustBase._parameter_constraints,
-        "tau": [Interval(Real, 0, None, closed="both"), StrOptions({AUTO})],
+        "tau": [
+            Interval(Real, 0, None, closed="both"),
+            AutoParameter(float("inf"), threshold_grid, bounds_bias=True),
+        ],
     }
-    _auto = AutoParameter("tau", float("inf"), threshold_grid, bounds_bias=True)
 
     def __init__(
         self,

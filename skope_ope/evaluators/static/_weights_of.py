@@ -3,6 +3,7 @@
 """The importance weights with which an evaluator values a policy."""
 
 from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
+from skope_ope.evaluators.core._jobs import prepared_job
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
@@ -18,8 +19,8 @@ def weights_of(evaluator, policy, logs):
             "to show. Fit IPS() to the same logs to see how far the policy is from the "
             "logger."
         )
-    evaluator._check_logs(logs)
+    evaluator.check_logs(logs)
     positive = PositiveRounds(logs, combined_weights(logs, None))
-    chosen, target, _ = evaluator._prepared(Target(policy, logs), positive)
+    chosen, target, _ = prepared_job(evaluator, Target(policy, logs), positive)
     [plain] = terms_of(WEIGHTS, logs, target, None, positive)
     return plain, chosen.weights(plain)

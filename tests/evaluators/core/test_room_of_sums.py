@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import IPS, SNIPS, BanditLogs, DoublyRobust
-from skope_ope.evaluators.core._jobs import evaluate_jobs
+from skope_ope.evaluators.core._jobs import evaluate_jobs, prepared_job
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds, WeightFactor
 from skope_ope.evaluators.core._target import Target
 
@@ -82,7 +82,7 @@ def test_a_factor_reaches_a_model_and_clipping():
     factor = RNG.uniform(0.5, 2, N)
     rounds = rounds_of(factors=(WeightFactor(factor),))
     evaluator = DoublyRobust(reward_model=0.3, cmax=1.5).fit(LOGS)
-    job = evaluator._prepared(Target(PI, LOGS), rounds)
+    job = prepared_job(evaluator, Target(PI, LOGS), rounds)
     [found] = evaluate_jobs([job], rounds)
     w = np.minimum(W * factor, 1.5)
     assert found.value == pytest.approx(

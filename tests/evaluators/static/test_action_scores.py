@@ -118,7 +118,7 @@ def test_models_alone_give_a_copy_and_need_no_propensity():
         (SwitchDR(), "its weights are not linear"),
         (DRos(), "its weights are not linear"),
         (SubGaussianDR(), "its weights are not linear"),
-        (SubGaussianIPS(), "not known to be linear"),
+        (SubGaussianIPS(), "its weights are not linear"),
         (LogSmoothing(), "not known to be linear"),
         (IPS(cmax="auto"), "cmax='auto' is chosen for every policy"),
         (DoublyRobust(cmax="auto"), "Pass a number"),
@@ -141,7 +141,7 @@ def test_a_formula_of_ones_own_refuses():
     class Named(IPS):
         """The same formula under another name."""
 
-    with pytest.raises(ValueError, match=r"Halved has no scores .* different formula"):
+    with pytest.raises(ValueError, match=r"Halved has no scores .* weights are not"):
         Halved().fit(THREE).action_scores()
     found, expected = (one().fit(THREE).action_scores() for one in (Named, IPS))
     assert_array_equal(found, expected)

@@ -17,8 +17,8 @@ from skope_ope.logs._validation import is_frame
 LARGE_WEIGHT = 20
 
 
-class StaticFacts:
-    """Facts about one evaluator on one policy."""
+class DiagnosticEntries:
+    """Diagnostics of one evaluator on one policy."""
 
     # Which there are depends on what is known: merged sums have no rounds;
     # `overlap_tv` and `calibration_z` need the whole logging distribution,
@@ -26,15 +26,16 @@ class StaticFacts:
     # taken, `model_*` and `correction*` a reward model, `covariate_imbalance` numeric
     # contexts.
 
-    def __init__(self, evaluator, summary, logs):
+    def __init__(self, evaluator, summary, logs, estimate, more):
         self.evaluator, self.summary, self.logs = evaluator, summary, logs
+        self.estimate, self.more = estimate, more  # entries of the family alone
         self.job = job = summary.job  # None: the rounds are not in memory
         self.positive = None if job is None else job.kept.positive
         self.overlap = summary.overlap if evaluator.requires.weights else None
 
-    def entries(self):
+    def by_name(self):
         """Return numbers and functions by name, for `Diagnostics`."""
-        found = {"n_rounds": self.summary.n} | self.evaluator._chosen_number
+        found = {"n_rounds": self.summary.n, **self.evaluator._chosen}
         if self.overlap is not None:
             found |= self._of_weights()
             found |= {} if self.job is None else self._of_weighted_rounds()
@@ -47,7 +48,7 @@ class StaticFacts:
             exact = frame.n_buckets is None
             words = "exact groups" if exact else f"{frame.n_buckets} hash buckets"
             found["clusters"] = words
-        return found
+        return found | self.more
 
     def _of_weights(self):
         overlap, logs = self.overlap, self.logs
@@ -92,8 +93,11 @@ class StaticFacts:
     @cached_property
     def parts(self):
         """Weights and model values of the logged actions of the rounds that enter."""
-        w, _, *q = self.summary.rows.numbers[:3]
-        return [self.positive.of(one) for one in (w, *q) if one is not None]
+        w, _, q, _ = self.summary.rows.numbers
+        weight = self.estimate.shares.weight
+        if w is not None and np.ptp(weight) > 0:  # as they enter: by their strata
+            w = w * (self.summary.n * weight)[self.job.design.stratum]
+        return [self.positive.of(one) for one in (w, q) if one is not None]
 
     @property
     def w(self):

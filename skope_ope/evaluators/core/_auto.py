@@ -23,12 +23,13 @@ with R the range of the rewards [2]_.
    evaluation in contextual bandits. ICML.
 """
 
-from copy import copy
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from scipy.special import expit
 
+from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.core._engine import (
     BLOCK_ENTRIES,
     Extract,
@@ -36,8 +37,10 @@ from skope_ope.evaluators.core._engine import (
     terms_of,
 )
 from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._sums import sums_of_rounds
+from skope_ope.evaluators.core._target import Target
 
 AUTO = "auto"
 N_POINTS = 30
@@ -46,37 +49,51 @@ DELTA = 0.05  # its probability of failure
 PARTS = Extract(lambda r: [x for x in (r.w, r.pi, r.q, r.v) if x is not None])
 
 
-class AutoParameter:
-    """How the value "auto" of a parameter is chosen."""
+@dataclass(frozen=True)
+class RowsInMemory:
+    """The rounds of a policy, and what a model says of them, read when asked for."""
 
-    def __init__(self, name, neutral, grid, bounds_bias=False):
-        self.name, self.neutral, self.grid = name, neutral, grid
-        self.bounds_bias = bounds_bias  # by the policy's mass above a threshold
+    target: Target  # the policy
+    source: object  # of the model, or None
+    positive: PositiveRounds
 
-    def choose_in_memory(self, evaluator, target, positive, source):
-        """Return the same, of rounds in memory."""
-        logs, omega = positive.all_logs, positive.sample_weight
-        found = terms_of(PARTS, logs, target, source, positive)
-        numbers = [*found, *[None] * (4 - len(found))]
-        above = partial(mass_above, target, logs, omega)
-        above = None if logs.logging_proba is None else above
-        return self.choose(evaluator, numbers, positive, above)
+    @property
+    def numbers(self):
+        """Arrays w, pi, q and v of all rounds; None for what there is not."""
+        about = self.positive.all_logs, self.target, self.source, self.positive
+        found = terms_of(PARTS, *about)
+        return [*found, *[None] * (4 - len(found))]
 
-    def choose(self, evaluator, numbers, positive, above=None):
-        """Return the value of the parameter for a policy on some rounds.
+    @property
+    def mass_above(self):
+        """Function that gives the policy's mass above thresholds; None: not known."""
+        logs, omega = self.positive.all_logs, self.positive.sample_weight
+        if logs.logging_proba is None:
+            return None
+        return partial(mass_above, self.target, logs, omega)
 
-        Parameters
-        ----------
-        evaluator : StaticEvaluator
-            Whose parameter it is.
-        numbers : sequence of four
-            Arrays w, pi, q and v of all rounds; None for what there is not.
-        positive : PositiveRounds
-            The rounds.
-        above : callable, default=None
-            Takes sorted thresholds and returns the policy's mass above each of them;
-            None: the logged actions tell it.
-        """
+
+class AutoParameter(StrOptions):
+    """Constraint of a parameter that may be "auto": a number chosen for each policy.
+
+    Parameters
+    ----------
+    neutral : float or None
+        The number that leaves the weights as they are.
+    grid : callable
+        Takes the positive weights and the number of rounds, and returns the numbers
+        that are tried.
+    bounds_bias : bool, default=False
+        Whether the bias is bounded by the policy's mass above the number, a threshold.
+    """
+
+    def __init__(self, neutral, grid, bounds_bias=False):
+        super().__init__({AUTO})
+        self.neutral, self.grid, self.bounds_bias = neutral, grid, bounds_bias
+
+    def choose(self, evaluator, name, rows):
+        """Return the number of an evaluator's parameter on some rows."""
+        positive, numbers = rows.positive, rows.numbers
         logs, design, w = positive.all_logs, positive.design, numbers[0]
         offset = 0.0 if evaluator.shift_with is None else offset_of(logs.reward)
         rounds = StoredRounds.of(numbers, logs.reward, offset, logs)
@@ -84,35 +101,60 @@ class AutoParameter:
         if not above_zero.size:  # nothing to trade: the weights are all zero
             return self.neutral
         grid = self.grid(above_zero, len(logs))
-        values, errors = self._estimates(evaluator, grid, rounds, design)
+        about = evaluator, name, rounds, design
+        values, errors = _estimates(grid, *about)
         if self.bounds_bias:
-            if above is None:
-                above = partial(_mass_above, w, w, positive.sample_weight)
+            above = rows.mass_above  # otherwise the logged actions tell it
+            above = above or partial(_mass_above, w, w, positive.sample_weight)
             thresholds = np.sort(grid)
             mass = above(thresholds)[np.searchsorted(thresholds, grid)]
             bias = reward_width(logs) * mass / len(logs)
         else:
-            neutral, _ = self._estimates(evaluator, [self.neutral], rounds, design)
+            neutral, _ = _estimates([self.neutral], *about)
             bias = np.abs(neutral - values) + _deviation(rounds, logs)
         loss = np.nan_to_num(errors) ** 2 + bias**2
         if np.isnan(loss).all():  # weights that floats do not hold
             return self.neutral
         return float(grid[int(np.nanargmin(loss))])
 
-    def _estimates(self, evaluator, grid, rounds, design):
-        values = []
-        for number in grid:
-            terms = self.fixed(evaluator, number).terms(rounds)
-            found = Estimate(sums_of_rounds(design, terms), evaluator.combine)
-            values.append((found.value, found.standard_error))
-        return np.array(values).T
 
-    def fixed(self, evaluator, number):
-        """Return the evaluator with a number in the place of the parameter."""
-        out = copy(evaluator)
-        setattr(out, self.name, number)
-        out._was_auto = True
-        return out
+def auto_parameters(evaluator):
+    """Return the parameters of an evaluator that are "auto", with their constraints."""
+    given = vars(evaluator)
+    names = [name for name, value in given.items() if is_auto(value)]
+    return {
+        name: one
+        for name in names
+        for one in evaluator._parameter_constraints.get(name, ())
+        if isinstance(one, AutoParameter)
+    }
+
+
+def is_auto(value):
+    """Whether a parameter is the word "auto"."""
+    return isinstance(value, str) and value == AUTO
+
+
+def with_numbers(evaluator, rows):
+    """Return an evaluator with the numbers that "auto" is for a policy."""
+    chosen = {}
+    for name, one in auto_parameters(evaluator).items():
+        if rows is None:
+            raise ValueError(
+                f"{name}={AUTO!r} is chosen from all rounds. Pass a number."
+            )
+        chosen[name] = one.choose(evaluator, name, rows)
+    return evaluator.with_parameters(_chosen=chosen, **chosen) if chosen else evaluator
+
+
+def _estimates(grid, evaluator, name, rounds, design):
+    """Return estimates with every number of a grid, and their errors."""
+    values = []
+    for number in grid:
+        terms = evaluator.with_parameters(**{name: number}).terms(rounds)
+        found = Estimate(sums_of_rounds(design, terms), evaluator.combine)
+        values.append((found.value, found.standard_error))
+    return np.array(values).T
 
 
 def _deviation(rounds, logs):

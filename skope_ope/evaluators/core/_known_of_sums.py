@@ -12,10 +12,14 @@ from skope_ope.evaluators.core._drowned import (
     huge_finding,
     huge_weight_finding,
     is_drowned,
+    is_huge,
     lost_finding,
 )
+from skope_ope.evaluators.core._entries import DiagnosticEntries
 from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
+from skope_ope.evaluators.core._plain_weights import bernstein_bound
 from skope_ope.evaluators.core._rounds import known_shift
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._warnings import (
@@ -43,7 +47,7 @@ def known_of_sums(evaluator, summary, log):
     estimate, overlap, rows = summary.estimate(), summary.overlap, summary.rows
     weighted, uses_model = evaluator.requires.weights, evaluator.requires.model
     warned, beyond = [], []
-    if weighted and evaluator._is_huge(overlap):
+    if weighted and _is_huge(evaluator, overlap):
         formed = isfinite(estimate.value)
         if rows is None:
             found = huge_finding(overlap.max_w, log, formed)
@@ -71,14 +75,24 @@ def known_of_sums(evaluator, summary, log):
         warned = warnings_of(support_findings(overlap, log))
     if isnan(estimate.value) and not beyond:
         warned.append(unformed_warning(evaluator))
-    warned += beyond
-    warned += evaluator._own_warnings(summary, estimate)
+    more, own = evaluator.diagnostics_of(summary, estimate)
+    entries = DiagnosticEntries(evaluator, summary, log, estimate, more)
+    is_mean = weighted and not uses_model and evaluator.combine is mean
     return estimate, {
         "effective_sample_size": overlap.effective_sample_size if weighted else nan,
-        "diagnostics": evaluator._facts(summary, log).entries,
-        "warnings": warned,
+        "diagnostics": entries.by_name,
+        "warnings": [*warned, *beyond, *own],
+        "bound": bernstein_bound if is_mean else None,
         "reach": _reach(evaluator, summary, log),
     }
+
+
+def _is_huge(evaluator, overlap):
+    """Whether a weight that an evaluator uses leaves the range of floats."""
+    largest = overlap.max_w
+    return is_huge(largest) and is_huge(
+        float(evaluator.weights(np.array([largest]))[0])
+    )
 
 
 def _without_lost_error(evaluator, summary, estimate):
