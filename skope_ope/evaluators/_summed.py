@@ -42,6 +42,7 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
         shares = logger_shares(logs, asked.n_jobs)
     about = policies, evaluators, sources, asked.n_rounds, not kept, shares, asked.by
     stated = Stated(*about).checked(asked.head)
+    asked = replace(asked, evaluators=stated.evaluators)
     reading = None
     if asked.lazy:
         stated = replace(stated, resolved=resolved(stated, logs, asked.whole))

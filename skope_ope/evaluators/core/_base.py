@@ -19,6 +19,7 @@ from skope_ope._progress import fit_progress, untold
 from skope_ope._sklearn import (
     CallbackSupport,
     Estimator,
+    Interval,
     validate_parameter_constraints,
 )
 from skope_ope._types import ArrayLike, PolicyLike, RewardModelLike
@@ -327,8 +328,13 @@ class BaseEvaluator(CallbackSupport, Estimator):
         # Not by `get_params`, which reads the signature of the class at every call:
         # that takes as long as the evaluation of a small log.
         constraints, given = self._parameter_constraints, vars(self)
-        parameters = {name: given[name] for name in constraints if name in given}
-        validate_parameter_constraints(constraints, parameters, type(self).__name__)
+        parameters = {
+            name: given[name]
+            for name, allowed in constraints.items()
+            if name in given and not _is_usual(given[name], allowed)
+        }
+        if parameters:
+            validate_parameter_constraints(constraints, parameters, type(self).__name__)
 
     def _fitted(self, logs, reward_model, progress=untold):
         """Return the fitted attributes by name; a subclass adds its own."""
@@ -586,6 +592,15 @@ def _of_lazy_logs():
     from skope_ope.evaluators import _lazy_values
 
     return _lazy_values
+
+
+def _is_usual(value, allowed):
+    """Whether a parameter is None, a number or a text that its constraints name."""
+    # What is not may still be allowed: the constraints of scikit-learn are asked, which
+    # takes as long as the evaluation of a small log.
+    if value is None or isinstance(value, str):
+        return (type(value) if isinstance(value, str) else None) in allowed
+    return any(isinstance(one, Interval) and value in one for one in allowed)
 
 
 _KIND_NAMES = {BanditLogs: "bandit", SlateLogs: "slate"}

@@ -111,7 +111,7 @@ class Estimate(_Certain):
         self.slopes = [kappa * b for b in plain]
         self._gradient = gradient
         if rounds is None:
-            variance, noise = quadratic(self.slopes, sums.product, over_strata)
+            variance, noise = quadratic(self.slopes, sums)
             alike = 0 < self._rounded(over_strata) >= variance
             drowned = isfinite(noise) and not variance > ROUNDING * noise
             self.lost = noise > 0 and drowned and not alike

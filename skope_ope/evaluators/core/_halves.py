@@ -105,7 +105,7 @@ def _halves(estimate, find, value):
         (
             _linear(slopes, one, over),
             _linear(plain, one, over),
-            quadratic(slopes, one.product, over)[0],
+            quadratic(slopes, one)[0],
         )
         for one in (sums, sums.upper)
     )

@@ -116,7 +116,6 @@ class PolicyValue(
     _resamples = True  # whether its rounds may be drawn anew, each by itself
     _inherited = None  # `Grounds` of the values that it was made from
     _joint = _owner = None  # sums that those of other values are among, and whose
-    _propensities = None  # where those of the logs come from
 
     def __init__(
         self,
@@ -151,7 +150,6 @@ class PolicyValue(
             diagnostics = known | group_entries(estimate)
             warned += group_warnings(estimate)
         self.diagnostics, self.warnings = Diagnostics(diagnostics), warned
-        self._propensities = propensities_of(rows.logs)
 
     @property
     def value(self) -> float:
@@ -299,6 +297,11 @@ class PolicyValue(
         return own.beside(self._inherited) if derived else own
 
     @cached_property
+    def _propensities(self):
+        """Where those of the logs come from."""
+        return propensities_of(self._rows.logs)
+
+    @cached_property
     def _width(self):
         """Width of the rewards where only weights tell what the log may lack."""
         return width_where_weights_tell(self._rows.logs)
@@ -346,6 +349,7 @@ class PolicyValue(
     def __getstate__(self):
         # what finds the reach and the weights holds the logs, which stay behind
         state = self.__dict__ | {"_width": self._width}
+        state["_propensities"] = self._propensities
         if self._plain_weights is not None:
             state["_plain_weights"] = LEFT_BEHIND
         state["_find_plain_weights"] = None

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope.evaluators.core._origins import total
 
 PIECE = 5000  # rounds of a product of matrices: a longer one wakes the threads of BLAS
 FEW_TERMS = 12  # whose products one by one cost no more than those of a matrix
@@ -80,17 +81,15 @@ def _products_of_matrix(x, omega, n):
     return out
 
 
-def quadratic(slopes, product, total):
+def quadratic(slopes, sums):
     """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms."""
+    single, products = sums.frame.n_strata == 1, sums.products
+    used = [i for i, b in enumerate(slopes) if (b if single else b.any())]
     variance = noise = 0.0
-    used = [i for i, b in enumerate(slopes) if (b if total is float else b.any())]
-    for i in used:
-        for j in used:
-            if j > i:
-                break
-            part = slopes[i] * slopes[j] * product(i, j)
-            if j < i:
-                part = 2.0 * part
-            variance += total(part)
-            noise += total(abs(part))
+    for place, i in enumerate(used):
+        for j in used[: place + 1]:
+            part = slopes[i] * slopes[j] * products[i][j]
+            part = part if j == i else 2.0 * part
+            variance += part if single else total(part)
+            noise += abs(part) if single else total(abs(part))
     return variance, noise

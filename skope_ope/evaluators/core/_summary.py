@@ -45,7 +45,10 @@ class SumsByDesign(WithPairs):
 
     def joint_of(self, job):
         """Return the sums that those of a job are among, or None."""
-        return next((one for one in self.joints.values() if job in one.places), None)
+        for one in self.joints.values():
+            if job in one.places:
+                return one
+        return None
 
     def of(self, job):
         """Return the `Sums` of the terms of a job, or None."""
@@ -163,8 +166,7 @@ def joint_difference(joint, a, b, job, other, least=ROUNDING):
         numbers = *joint.places[owner], k
         for number, slope in zip(numbers, estimate.slopes, strict=True):
             slopes[number] = slopes[number] + sign * slope
-    over = float if single else total
-    independent, noise = quadratic(slopes, sums.product, over)
+    independent, noise = quadratic(slopes, sums)
     variance = independent
     if frame.clustered:
         changes = a.cluster_sums - b.cluster_sums

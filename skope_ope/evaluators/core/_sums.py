@@ -20,6 +20,8 @@ half, rewarded above the middle of the range of the rewards, say how an estimate
 upwards and downwards: see `_halves`.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from skope_ope._pairs import WithPairs
@@ -367,7 +369,7 @@ class Sums:
     def __init__(self, joint, numbers, moves, slants, half=WHOLE):
         self.joint, self.frame = joint, joint.frame
         self._numbers, self.slants, self._half = numbers, slants, half
-        self.moves = moves if any(by is not None for by in moves) else None
+        self.moves = moves if moves.count(None) < len(moves) else None
         self.offset = 0.0 if self.moves is None else joint.offset
         origin, first, self._second = joint.numbers(half)
         self.origin = [origin[number] for number in numbers]
@@ -379,13 +381,17 @@ class Sums:
         """Number of terms."""
         return len(self.origin)
 
-    def product(self, i, j):
-        """Return sums of x_i x_j of every stratum; entry k of x is the weight."""
+    @cached_property
+    def products(self):
+        """Sums of x_i x_j of every stratum, as lists; the last entry is the weight."""
         if not self.joint._has_products:
             raise ValueError("these sums were taken without products of their terms.")
-        k = len(self._numbers)
-        i, j = (-1 if at == k else self._numbers[at] for at in (i, j))
-        return self._second[i][j]
+        order = *self._numbers, -1
+        return [[self._second[i][j] for j in order] for i in order]
+
+    def product(self, i, j):
+        """Return sums of x_i x_j of every stratum; entry k of x is the weight."""
+        return self.products[i][j]
 
     @property
     def totals(self):
