@@ -39,7 +39,7 @@ from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._assumptions import rests_on_propensities
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
-from skope_ope.evaluators.core._kept_rounds import JobTerms
+from skope_ope.evaluators.core._rows import FormulaTerms
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.core._wrapped import bare
@@ -385,9 +385,9 @@ def act_alike(policy, other, logs, values=()):
 def _differ_as_seen(logs, values, rows):
     """Whether policies, or one and the logger, differ in what was logged."""
     terms = [value._rows._terms for value in values]
-    if not all(isinstance(one, JobTerms) for one in terms):
+    if not all(isinstance(one, FormulaTerms) for one in terms):
         return False
-    seen = [one.logged_proba(rows) for one in terms]
+    seen = [one.source.logged_proba(one.key, rows) for one in terms]
     if len(seen) == 1:
         seen.append(_of_logger(logs)[rows])
     if any(one is None for one in seen):

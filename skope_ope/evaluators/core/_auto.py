@@ -38,7 +38,7 @@ from skope_ope.evaluators.core._engine import (
 )
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.core._target import Target
 
@@ -96,7 +96,7 @@ class AutoParameter(StrOptions):
         positive, numbers = rows.positive, rows.numbers
         logs, design, w = positive.all_logs, positive.design, numbers[0]
         offset = 0.0 if evaluator.shift_with is None else offset_of(logs.reward)
-        rounds = StoredRounds.of(numbers, logs.reward, offset, logs)
+        rounds = Rounds.of(numbers, logs.reward, offset, logs)
         above_zero = w[w > 0]
         if not above_zero.size:  # nothing to trade: the weights are all zero
             return self.neutral

@@ -600,6 +600,8 @@ def _is_usual(value, allowed):
     # takes as long as the evaluation of a small log.
     if value is None or isinstance(value, str):
         return (type(value) if isinstance(value, str) else None) in allowed
+    if type(value) not in (int, float):
+        return False
     return any(isinstance(one, Interval) and value in one for one in allowed)
 
 

@@ -18,7 +18,7 @@ from skope_ope._dot import dot
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._design import linked
 from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._kept_rounds import JobTerms, run_together
+from skope_ope.evaluators.core._rows import FormulaTerms, run_together
 from skope_ope.intervals._bootstrap import (
     DrawnUnits,
     Resampled,
@@ -126,7 +126,7 @@ class _Plan:
                 alike = sample is None or id(self)
                 return "groups", id(same), self.units.n, alike
         elif sample is None and all(part.streams for part in self.parts):
-            same, *others = {id(part.terms.positive) for part in self.parts}
+            same, *others = {id(part.terms.source.positive) for part in self.parts}
             moving = {part.moving_offset for part in self.parts} - {None}
             offset, *more = moving or {0.0}
             if not others and not more:
@@ -176,7 +176,7 @@ class _Part:
                 "Give the logs their group=... and groups are drawn, or use 'auto'."
             )
         self.terms = self.rows._terms
-        self.streams = isinstance(self.terms, JobTerms)
+        self.streams = isinstance(self.terms, FormulaTerms)
         # others serve warnings alone
         n_terms = len(estimate.origin)
         self.n_terms = getattr(estimate.combine, "n_means", n_terms)
@@ -199,8 +199,7 @@ class _Part:
     @property
     def moving_offset(self):
         """What its terms were formed with, or None where it does not matter."""
-        moves = self.terms.job.evaluator.shift_with is not None
-        return self.estimate.offset if moves else None
+        return self.estimate.offset if self.terms.shifts else None
 
     @property
     def n_units(self):

@@ -156,7 +156,7 @@ def _take_block(block, jobs_of, said, observers):
                 values = None
                 if job.source is not None:
                     values = said.values(id(job.source), target)
-                made[name] = Rounds(target, values, job.offset, job.outcome)
+                made[name] = Rounds.of_block(target, values, job.offset, job.outcome)
             job.take(block, made[name])
 
 

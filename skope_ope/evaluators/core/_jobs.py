@@ -6,20 +6,20 @@ from functools import partial
 
 from skope_ope.evaluators.core._auto import RowsInMemory
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._kept_rounds import (
-    BoundOfJob,
-    KeptRounds,
-    largest_of_job,
-    rows_of_job,
-    weighted_rounds,
-    weights_of_job,
-)
 from skope_ope.evaluators.core._known_of_sums import known_of_sums
+from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._logger_mixture import LoggerMixture
 from skope_ope.evaluators.core._part_pass import PartPass
-from skope_ope.evaluators.core._plain_weights import PlainWeights, plain_ratio
+from skope_ope.evaluators.core._plain_weights import (
+    plain_weights_of,
+)
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._requires import LogFacts, check_refittable
+from skope_ope.evaluators.core._rows_of_pass import (
+    BoundOfJob,
+    RowsOfPass,
+    rows_of_job,
+)
 from skope_ope.evaluators.core._summary import Summary, summary_of
 from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._tally import RoundCounts
@@ -50,7 +50,7 @@ def passed(jobs, positive, n_jobs=1, keep=False):
         whole.add((number, id(target), *(outcome or [None])), evaluator, target, source)
         for number, (evaluator, target, source, *outcome) in enumerate(jobs)
     ]
-    whole.run(KeptRounds(whole.jobs, positive, keep), n_jobs)
+    whole.run(RowsOfPass(whole.jobs, positive, keep), n_jobs)
     whole.counts, whole.overlaps = RoundCounts.of(positive), {}
     return whole
 
@@ -95,7 +95,7 @@ def _value_of(job, whole):
         estimate,
         rows,
         estimator=type(evaluator).__name__,
-        plain_weights=partial(_plain_weights_of, job, positive),
+        plain_weights=partial(plain_weights_of, evaluator, rows, summary.bound),
         leaves_bias_out=evaluator.leaves_bias_out or positive.leaves_bias_out,
         **known,
     )
@@ -119,14 +119,6 @@ def _summary_of(job, whole):
         out.overlap = whole.overlaps.setdefault(policy, None) or out.overlap
         whole.overlaps[policy] = out.overlap
     if job.weighted is not None:
-        out.weighted = weighted_rounds(job.weighted, whole.sums.of(job.weighted.key))
+        one = job.weighted
+        out.weighted = WeightedRounds(rows_of_job(one), whole.sums.of(one.key), one.key)
     return out
-
-
-def _plain_weights_of(job, positive):
-    """Return the `PlainWeights` of a value that is of weighted rewards, or None."""
-    ratio = plain_ratio(job.evaluator)
-    if ratio is None:
-        return None
-    find, limit = partial(weights_of_job, job), partial(largest_of_job, job)
-    return PlainWeights(positive.all_logs, positive, find, ratio, limit=limit)

@@ -20,7 +20,7 @@ from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._proposal import weight_of
 from skope_ope.evaluators.core._reach import SPARE, Reach, typical
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.core._weight_bound import (
     LOGGED,
@@ -185,7 +185,7 @@ class LargestDeviation:
             given = {"r": r - offset, "q": q - offset, "v": v - offset, "w": w, "b": w}
             given |= {"shift": self.shift, "n_rounds": self.n_rounds}
             for p in (1.0, self.extremes.propensity):
-                rounds = StoredRounds(p=p, **given)
+                rounds = Rounds(p=p, **given)
                 change = influence(estimate, self.evaluator.terms(rounds), stratum)
                 found.append(scale * change.reshape(2, -1))
                 if "pi" not in vars(rounds):

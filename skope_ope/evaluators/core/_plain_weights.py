@@ -13,8 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from skope_ope.evaluators.core._functions import mean, ratio
-from skope_ope.evaluators.core._rounds import StoredRounds
-from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
+from skope_ope.evaluators.core._rounds import Rounds
+from skope_ope.evaluators.core._weight_bound import (
+    LOGGED,
+    largest_weight,
+    stated_weight,
+)
 from skope_ope.intervals import (
     betting_interval,
     betting_ratio_interval,
@@ -31,8 +35,8 @@ from skope_ope.logs._validation import PROBA_TOLERANCE
 ROUNDING = 1e-9  # relative: weights that differ by less are the same
 _W = np.array([0.0, 1e-3, 0.5, 1.0, 1.75, 12.5, 1e4])
 _R = np.array([1.0, 0.25, 0.0, 0.75, 1.0, 0.5, 1.0])
-PROBE = StoredRounds(w=_W, b=_W, r=_R, q=None, v=None, shift=0.0, n_rounds=7)
-PROBE_WITH_MODEL = StoredRounds(**{**vars(PROBE), "q": _R[::-1] / 2, "v": _R / 3})
+PROBE = Rounds(w=_W, b=_W, r=_R, shift=0.0, n_rounds=7)
+PROBE_WITH_MODEL = Rounds(**{**vars(PROBE), "q": _R[::-1] / 2, "v": _R / 3})
 LEFT_BEHIND = "left behind"  # the weights of a value that was pickled
 ON_POLICY = "the logger's own policy"
 KNOWN_WEIGHTS = ("stated", "logging_proba", "propensities of the actions", ON_POLICY)
@@ -51,6 +55,40 @@ class PlainWeights:
     # Takes the weights of all rounds and returns the largest that the policy may have,
     # and where it comes from. `None`: the largest of them, which is no bound
     limit: object = None
+
+
+class WeightsOfRows:
+    """The same of rows of plain weights, which are read when they are asked for."""
+
+    bound = None
+
+    def __init__(self, rows, ratio, bound):
+        self._rows, self.ratio, self._bound = rows, ratio, bound
+
+    @property
+    def logs(self):
+        """The rounds."""
+        return self._rows.logs
+
+    @property
+    def positive(self):
+        """Those that enter."""
+        return self._rows.source.positive
+
+    def find(self):
+        """Return the weights of all rounds."""
+        return self._rows.numbers[0]
+
+    def limit(self, w):
+        """Return the largest weight that the policy may have, and where it is from."""
+        lowest, logged = self.logs.propensity.min, float(w.max(initial=0.0))
+        return largest_weight(logged, self._bound, 0.0, lowest)
+
+
+def plain_weights_of(evaluator, rows, bound):
+    """Return the weights of a value that is of plain weighted rewards, or None."""
+    ratio = plain_ratio(evaluator)
+    return None if ratio is None else WeightsOfRows(rows, ratio, bound)
 
 
 class BoundedInterval(NamedTuple):

@@ -149,34 +149,51 @@ class TargetBlock:
 
 
 class Rounds:
-    """The arguments of every formula: a policy and a model on a block of rounds."""
+    """The arguments of every formula: arrays, or columns, of some rounds."""
 
-    def __init__(self, target, values=None, offset=0.0, outcome=None):
-        block = target.block
-        self._target, self.pi, self.w = target, target.pi, target.w
-        self.n_rounds, self.shift, self.loggers = (
-            block.n_rounds,
-            block.shift,
-            block.loggers,
-        )
-        self.offset = offset
+    # w, r, n_rounds and shift; q and v where there is a model; pi or p; offset, what
+    # was subtracted from rewards and model values.
+    q = v = None
+    offset, p = 0.0, 1.0
+
+    def __init__(self, **given):
+        self.__dict__.update(given)
+
+    @classmethod
+    def of_block(cls, target, values=None, offset=0.0, outcome=None):
+        """Return the rounds of a block, of a policy and of the values of a model."""
+        block, (v, q) = target.block, (None, None) if values is None else values
         reward = block.reward
         if outcome is not None:
             reward = block.positive.reward(outcome, block.rows)
-        self.r = reward - offset if offset else reward
-        self.q = self.v = None
-        if values is not None:
-            self.v, self.q = (one - offset if offset else one for one in values)
+        out = cls(w=target.w, pi=target.pi, target=target, block=block)
+        return out._less(reward, q, v, offset, block.n_rounds, block.shift)
 
-    @property
+    @classmethod
+    def of(cls, numbers, reward, offset, logs):
+        """Return rounds of w, pi, q and v, and of rewards less an offset."""
+        w, pi, q, v = numbers
+        out = cls(w=w, b=w) if pi is None else cls(w=w, b=w, pi=pi)
+        return out._less(reward, q, v, offset, len(logs), known_shift(logs))
+
+    def _less(self, reward, q, v, offset, n_rounds, shift):
+        """Take rewards and model values less an offset, and facts of the log."""
+        if offset:
+            reward = reward - offset
+            q, v = (None if one is None else one - offset for one in (q, v))
+        self.r, self.q, self.v, self.offset = reward, q, v, offset
+        self.n_rounds, self.shift = n_rounds, shift
+        return self
+
+    @cached_property
+    def pi(self):
+        """Probabilities of the logged actions."""
+        return np.minimum(self.w * self.p, 1.0)
+
+    @cached_property
     def b(self):
         """Weights pi(a|x) / (probability under all loggers)."""
-        return self._target.b
-
-    @property
-    def block(self):
-        """The `Block` of rounds."""
-        return self._target.block
+        return self.target.b
 
     @cached_property
     def gain(self):
@@ -192,35 +209,6 @@ class Rounds:
     def correction(self):
         """Weighted residual of the model, w (r - q)."""
         return self.w * self.residual
-
-
-class StoredRounds:
-    """The same of whole logs at once, from arrays that were stored."""
-
-    logged_proba, p = None, 1.0
-
-    def __init__(self, **arrays):
-        self.__dict__.update(arrays)
-
-    @classmethod
-    def of(cls, numbers, reward, offset, logs):
-        """Return rounds of w, pi, q and v, and of rewards less an offset."""
-        w, pi, q, v = numbers
-        if offset:
-            reward = reward - offset
-            q, v = (None if one is None else one - offset for one in (q, v))
-        about = {"n_rounds": len(logs), "shift": known_shift(logs)}
-        return cls(w=w, b=w, r=reward, q=q, v=v, logged_proba=pi, **about)
-
-    @cached_property
-    def pi(self):
-        """Probabilities of the logged actions."""
-        known = self.logged_proba
-        return np.minimum(self.w * self.p, 1.0) if known is None else known
-
-    gain = Rounds.gain
-    residual = Rounds.residual
-    correction = Rounds.correction
 
 
 def weighted_reward(rounds, w):

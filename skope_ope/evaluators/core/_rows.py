@@ -3,20 +3,84 @@
 """The rounds behind an estimate: in memory, or gone since they were summed."""
 
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from skope_ope.evaluators.core._blocks import blocks
+from skope_ope.evaluators.core._drowned import beyond_floats
+from skope_ope.evaluators.core._engine import TermStore
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
+from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._halves import in_upper_half
+from skope_ope.evaluators.core._rounds import Rounds
+from skope_ope.evaluators.core._sums import JointSums
 
 IN_MEMORY = "Evaluate the rounds in memory for that: evaluate(policy, lazy.sample(n))"
+
+
+@dataclass(frozen=True, eq=False)
+class FormulaTerms:
+    """Terms of rounds by a formula, formed from their numbers when they are asked."""
+
+    formula: object
+    source: object  # the rounds: those of a pass, or of files
+    key: object  # what their numbers are found by in the source
+    offset: float  # what is subtracted from all rewards
+    outcome: object = None  # which reward enters
+
+    def __call__(self):
+        """Return the terms of all rounds, ndarray of shape (n_terms, n_rounds)."""
+        store = TermStore(len(self.source.logs))
+        for block in blocks(store.n_rounds):
+            store.put(None, self.of(block.rows))
+            store.add_rounds(block)
+        return store.terms
+
+    @property
+    def numbers(self):
+        """Arrays w, pi, q and v of the rounds; None for what there is not."""
+        return self.source.numbers(self.key)
+
+    @property
+    def shifts(self):
+        """Whether a term rises where all rewards rise."""
+        return self.formula.shift_with is not None
+
+    def of(self, rows, offset=None):
+        """Return the terms of some rounds, of rewards less this or another offset."""
+        offset = self.offset if offset is None else offset
+        reward = self.source.positive.reward(self.outcome, rows)
+        about = reward, offset if self.shifts else 0.0, self.source.logs
+        return self.formula.terms(
+            Rounds.of(self.source.numbers(self.key, rows), *about)
+        )
+
+    def sums(self, offset, design, upper):
+        """Return the sums of the terms of rewards less another offset."""
+        joint, formula = JointSums(design, offset), self.formula
+        for block in blocks(design.n_rounds):
+            terms = self.of(block.rows, offset)
+            joint.put(None, terms, formula.shift_with, along_of(formula))
+            some = np.flatnonzero(upper[block.rows])
+            joint.add(design.block(block.low, block.high, some))
+        return joint.finished().of(None)
+
+
+def run_together(sources, take, offset):
+    """Hand on the terms of several formulas, block by block."""
+    for block in blocks(len(sources[0].source.logs)):
+        with beyond_floats():
+            terms = [one.of(block.rows, offset) for one in sources]
+        take(block.low, block.high, terms)
 
 
 class Rows:
     """Terms and design of the rounds of an estimate."""
 
     gone = False  # whether they were dropped after they had been summed
+    _row_id = _upper = None
 
     def __init__(
         self, design, terms, row_id=None, logs=None, left_out=None, upper=None
@@ -54,16 +118,21 @@ class Rows:
     @property
     def come_in_blocks(self):
         """Whether terms of some rounds can be had, and those of all are not formed."""
-        return hasattr(self._terms, "of") and "terms" not in vars(self)
+        return isinstance(self._terms, FormulaTerms) and "terms" not in vars(self)
 
     @property
     def numbers(self):
         """Arrays w, pi, q and v of the rounds; None for what there is not."""
         return self._terms.numbers
 
+    @property
+    def source(self):
+        """Where the numbers of the rounds come from."""
+        return self._terms.source
+
     def sums_about(self, offset):
         """Return the sums of the terms of rewards less an offset."""
-        return self._terms.sums(offset)
+        return self._terms.sums(offset, self.design, self.upper)
 
     def terms_of(self, rows):
         """Return the terms of some rounds, where they `come_in_blocks`."""

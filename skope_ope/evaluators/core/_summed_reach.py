@@ -8,7 +8,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._largest_deviation import influence, slopes_in
 from skope_ope.evaluators.core._reach import Reach, typical
-from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 
 
@@ -61,7 +61,7 @@ class SummedReach:
         offset = 0.0 if self.evaluator.shift_with is None else estimate.offset
         for stratum in range(estimate.frame.n_strata):
             w = np.array([0.0, largest[stratum]])
-            rounds = StoredRounds(w=w, r=np.full(2, end - offset))
+            rounds = Rounds(w=w, r=np.full(2, end - offset))
             terms = self.evaluator.terms(rounds)
             found.append(self._changes(estimate, terms, stratum))
         return float(np.min(found)), float(np.max(found))  # NaN stays
@@ -135,7 +135,7 @@ class SummedReach:
             np.array([0.0, 1.0, 1.0, 2.0, 2.0, top, top]),
             np.array([0, 0, 1, 0, 1, 0, 1]),
         )
-        rounds = StoredRounds(w=w, r=r - offset)
+        rounds = Rounds(w=w, r=r - offset)
         with np.errstate(all="ignore"):
             found = influence(estimate, self.evaluator.terms(rounds), 0)
         n = self.n_rounds

@@ -9,7 +9,7 @@ from numbers import Real
 import numpy as np
 
 from skope_ope.evaluators.core._halves import middle_of_range
-from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.frames._columns import (
     all_of,
     label_is,
@@ -253,7 +253,7 @@ class FrameRounds:
         low = min(self.reward_range[0], 0.0) if self.reward_range else 0.0
         given = {"pi": policy.pi, "w": policy.w, "b": policy.b, "r": self.gain}
         given |= {"v": v, "q": q, "logger_proba": self.logger_proba}
-        return StoredRounds(**given, shift=float(low), offset=self.offset)
+        return Rounds(**given, shift=float(low), offset=self.offset)
 
 
 class PolicyColumns:

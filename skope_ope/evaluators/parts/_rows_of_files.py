@@ -6,7 +6,6 @@ A part is read at a time. The columns that a log has beside its contexts stay in
 and of policies and models a few numbers of every round.
 """
 
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -14,20 +13,15 @@ import numpy as np
 
 from skope_ope.evaluators.core._auto import auto_parameters, mass_above
 from skope_ope.evaluators.core._design import design_of
-from skope_ope.evaluators.core._functions import along_of
-from skope_ope.evaluators.core._halves import in_upper_half
 from skope_ope.evaluators.core._largest_deviation import (
     WeightedRewards,
     WeightedRounds,
 )
-from skope_ope.evaluators.core._plain_weights import plain_ratio
+from skope_ope.evaluators.core._plain_weights import plain_weights_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._rounds import StoredRounds
-from skope_ope.evaluators.core._rows import Rows, labels_of
+from skope_ope.evaluators.core._rows import FormulaTerms, Rows, labels_of
 from skope_ope.evaluators.core._sample_weights import combined_weights, plain_weights
-from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.core._weight_bound import largest_weight
 from skope_ope.evaluators.parts._part_sums import numbers_of_part
 from skope_ope.logs.lazy._lazy_rows import first_rows
 
@@ -55,8 +49,14 @@ class Reading:
         narrow = self.whole._needing(context=False, columns=columns)
         return self._checked(first_rows(narrow, self.n_rounds + 1))
 
-    def numbers(self, name, policy):
-        """Return w, pi, q and v of all rounds, as an evaluator takes them."""
+    @cached_property
+    def positive(self):
+        """The rounds that enter."""
+        return PositiveRounds(self.logs, combined_weights(self.logs, None))
+
+    def numbers(self, owner, rows=slice(None)):
+        """Return w, pi, q and v of some rounds, None for what there is not."""
+        name, policy = owner
         evaluator = self.stated.evaluators[name]
         kind = policy, evaluator.proposal
         source = self.stated.sources.get(name, evaluator)
@@ -70,15 +70,14 @@ class Reading:
                 for _, logs in self.lazy.read()
                 if logs is not None and len(logs)
             ]
-            known = self._numbers[key] = self._checked(
-                np.concatenate(parts, axis=1).T
-            ).T
-        return known
+            table = self._checked(np.concatenate(parts, axis=1).T).T
+            known = [None if np.isnan(one).all() else one for one in table]
+            self._numbers[key] = known
+        return [None if one is None else one[rows] for one in known]
 
-    def known_numbers(self, name, policy):
-        """Return the same as a list, with None for what there is not."""
-        found = self.numbers(name, policy)
-        return [None if np.isnan(one).all() else one for one in found]
+    def logged_proba(self, owner, rows):
+        """Return the policy's probabilities of logged actions."""
+        return self.numbers(owner, rows)[1]
 
     @cached_property
     def _numbers(self):
@@ -103,61 +102,34 @@ class Reading:
         return found
 
 
-class RowsOfFiles:
-    """The rounds of a value, where files give them; see `Rows`."""
+class RowsOfFiles(Rows):
+    """The rounds of a value, where files give them; nothing is read until asked for."""
 
-    left_out = at_hand = None  # nothing is read until it is asked for
-    n_left_out, come_in_blocks, gone = 0, False, False
-    _find = None  # what gives the terms of a difference
+    left_out = at_hand = counted = None
 
     def __init__(self, reading, owner, sums, counted=None, weighted=False):
-        self.reading, self.counted, self.n_rounds = reading, counted, reading.n_rounds
-        self._owner, self._offset, self._strata = owner, sums.offset, sums.frame.strata
-        evaluator = reading.stated.evaluator(*owner)
-        self._formula = WeightedRewards(evaluator) if weighted else evaluator
+        self.reading, self.counted, self._strata = reading, counted, sums.frame.strata
+        formula = reading.stated.evaluator(*owner)
+        formula = WeightedRewards(formula) if weighted else formula
+        self._terms = FormulaTerms(formula, reading, owner, sums.offset)
+
+    @property
+    def n_rounds(self):
+        """Number of rounds."""
+        return self.reading.n_rounds
 
     @property
     def logs(self):
         """All rounds without their contexts."""
         return self.reading.logs
 
-    @property
-    def row_id(self):
-        """The rounds."""
-        return self.logs.row_id
-
-    @property
-    def numbers(self):
-        """Arrays w, pi, q and v of the rounds; None for what there is not."""
-        return self.reading.known_numbers(*self._owner)
-
-    @cached_property
-    def terms(self):
-        """Terms of the rounds, ndarray of shape (k, n_rounds)."""
-        return self.terms_less(self._offset) if self._find is None else self._find()
-
     def of_changes(self, find):
         """Return the rounds of a difference, whose round values a function gives."""
-        out = copy(self)
+        out = RowsOfFiles.__new__(RowsOfFiles)  # a copy leaves the logs behind
+        out.__dict__.update(self.__dict__)
         out.__dict__.pop("terms", None)
-        out._find = lambda: find()[None]
+        out._terms = lambda: find()[None]
         return out
-
-    def terms_less(self, offset):
-        """Return the terms of rewards less an offset."""
-        offset = 0.0 if self._formula.shift_with is None else offset
-        logs = self.logs
-        rounds = StoredRounds.of(self.numbers, logs.reward, offset, logs)
-        return np.stack(self._formula.terms(rounds))
-
-    def sums_about(self, offset):
-        """Return the sums of the terms of rewards less an offset."""
-        given = self.terms_less(offset), offset, self.upper, self._formula.shift_with
-        return sums_of_rounds(self.design, *given, along=along_of(self._formula))
-
-    @property
-    def _terms(self):
-        return self.terms
 
     @cached_property
     def design(self):
@@ -170,16 +142,6 @@ class RowsOfFiles:
         places = np.array([place.get(label, 0) for label in logs.loggers.tolist()])
         return design.with_strata(places[logs.logger_index], strata)
 
-    @property
-    def upper(self):
-        """Which rounds are in the upper half, a mask."""
-        return in_upper_half(self.logs)
-
-    def take(self, rows):
-        """Return the rounds at some places (an array of ints), in memory."""
-        terms = self.terms.take(rows, axis=1)
-        return Rows(self.design.take(rows), terms, upper=self.upper[rows])
-
     def labels(self, name):
         """Return a field or a column of the logs."""
         return self.reading.labels(name)
@@ -187,34 +149,6 @@ class RowsOfFiles:
     def at(self, logs):
         """Return self: what is in memory is not what was summed."""
         return self
-
-
-class WeightsOfFiles:
-    """Plain importance weights of files, as `PlainWeights` of rounds in memory."""
-
-    bound = None
-
-    def __init__(self, rows, ratio, bound):
-        self._rows, self.ratio, self._bound = rows, ratio, bound
-
-    @property
-    def logs(self):
-        """The rounds, without their contexts."""
-        return self._rows.logs
-
-    @cached_property
-    def positive(self):
-        """Those that enter."""
-        return PositiveRounds(self.logs, combined_weights(self.logs, None))
-
-    def find(self):
-        """Return the weights of all rounds."""
-        return self._rows.numbers[0]
-
-    def limit(self, w):
-        """Return the largest weight that the policy may have, and where it is from."""
-        lowest, logged = self.logs.propensity.min, float(w.max(initial=0.0))
-        return largest_weight(logged, self._bound, 0.0, lowest)
 
 
 def with_rows(value, reading, owner):
@@ -226,10 +160,8 @@ def with_rows(value, reading, owner):
     if weighted is not None:
         rows = RowsOfFiles(*about, weighted.sums, counted, weighted=True)
         find.weighted = WeightedRounds(rows, weighted.sums, weighted.job)
-    ratio = plain_ratio(evaluator)
-    if ratio is not None:
-        rows = RowsOfFiles(*about, value._estimate.sums, counted, weighted=True)
-        value._plain_weights = WeightsOfFiles(rows, ratio, find.bound)
+    rows = RowsOfFiles(*about, value._estimate.sums, counted, weighted=True)
+    value._find_plain_weights = partial(plain_weights_of, evaluator, rows, find.bound)
     return value
 
 
@@ -262,13 +194,12 @@ class RowsOfPolicy:
     @property
     def positive(self):
         """The rounds that enter."""
-        logs = self.reading.logs
-        return PositiveRounds(logs, combined_weights(logs, None))
+        return self.reading.positive
 
     @property
     def numbers(self):
         """Arrays w, pi, q and v of all rounds; None for what there is not."""
-        return self.reading.known_numbers(self.name, self.policy)
+        return self.reading.numbers((self.name, self.policy))
 
     @property
     def mass_above(self):

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a pass saw of the rounds, a few numbers of each: nobody is asked again.
+"""The rounds of a pass, a few numbers of each, which can be asked again.
 
 Round values, and intervals from bounds of weights, follow from the weight of every
 round and from what the model says of its logged action and of the policy. Where a
@@ -9,12 +9,9 @@ stand for both, they are looked up when they are first wanted, once for all eval
 of a policy.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
-from skope_ope.evaluators.core._blocks import Observer, blocks
+from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import (
     NOTHING,
@@ -23,19 +20,14 @@ from skope_ope.evaluators.core._engine import (
     TermStore,
     run,
 )
-from skope_ope.evaluators.core._functions import along_of
-from skope_ope.evaluators.core._halves import in_upper_half
-from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._proposal import PLAIN_WEIGHT, WEIGHTS
-from skope_ope.evaluators.core._rounds import StoredRounds
-from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._sums import JointSums
-from skope_ope.evaluators.core._weight_bound import BoundInPass, largest_weight
+from skope_ope.evaluators.core._rows import FormulaTerms, Rows
+from skope_ope.evaluators.core._weight_bound import BoundInPass
 from skope_ope.logs._known_range import known_range
 
 
-class KeptRounds:
+class RowsOfPass:
     """Weights and model values of the logged actions, for the jobs of one pass."""
 
     def __init__(self, jobs, positive, wanted=False):
@@ -78,7 +70,7 @@ class KeptRounds:
         """Whether the numbers of a job are known without one more pass."""
         return self._found(job).sums.terms is not None
 
-    def parts(self, job, rows=slice(None)):
+    def numbers(self, job, rows=slice(None)):
         """Return weights, probabilities, and model values of actions and policy."""
         # Those of some rows; what is not known is None.
         store = self._found(job)
@@ -94,7 +86,7 @@ class KeptRounds:
 
     def logged_proba(self, job, rows):
         """Return the policy's probabilities of logged actions, None if not known."""
-        return self.parts(job, rows)[1] if self.holds(job) else None
+        return self.numbers(job, rows)[1] if self.holds(job) else None
 
     def bound(self, job):
         """Return the `WeightBound` of the policy of a job."""
@@ -116,21 +108,6 @@ class KeptRounds:
         observers = [*loggers, *bounds]
         run(self.logs, [again], self.positive, observers, tables=bool(bounds))
 
-    def rounds(self, job, offset, rows=slice(None)):
-        """Return some rounds as the formula of an evaluator takes them."""
-        offset = 0.0 if job.evaluator.shift_with is None else offset
-        reward = self.positive.reward(job.outcome, rows)
-        return StoredRounds.of(self.parts(job, rows), reward, offset, self.logs)
-
-    def terms(self, job, offset):
-        """Return the terms of all rounds, ndarray of shape (n_terms, n_rounds)."""
-        store = TermStore(self.n)
-        for block in blocks(self.n):
-            rounds = self.rounds(job, offset, block.rows)
-            store.put(None, job.evaluator.terms(rounds))
-            store.add_rounds(block)
-        return store.terms
-
 
 class _BoundOf(Observer):
     """Shows a bound what its own policy does, in a pass with others."""
@@ -149,17 +126,6 @@ class _BoundOf(Observer):
     def read(self, key, target):
         """Return what the bound reads of a block; in a worker, which hands it back."""
         return self.bound.read(target) if key == self.key else None
-
-
-def weights_of_job(job):
-    """Return the importance weights of all rounds, as the evaluator takes them."""
-    return job.kept.parts(job)[0]
-
-
-def largest_of_job(job, w):
-    """Return the largest weight that a policy may have, and where it comes from."""
-    lowest, logged = job.kept.logs.propensity.min, float(w.max(initial=0.0))
-    return largest_weight(logged, job.kept.bound(job), 0.0, lowest)
 
 
 def weight_of(job):
@@ -203,60 +169,6 @@ class BoundOfJob:
 
 def rows_of_job(job, offset=None):
     """Return the `Rows` of a job, of rewards less its own or another offset."""
-    terms = JobTerms(job, job.offset if offset is None else offset)
+    offset = job.offset if offset is None else offset
+    terms = FormulaTerms(job.evaluator, job.kept, job, offset, job.outcome)
     return Rows(job.design, terms, logs=job.kept.logs)
-
-
-def weighted_rounds(job, sums):
-    """Return the `WeightedRounds` of a job that has some sums."""
-    return WeightedRounds(rows_of_job(job), sums, job.key)
-
-
-@dataclass(frozen=True, eq=False)
-class JobTerms:
-    """The terms of all rounds, formed when they are called for."""
-
-    job: object  # what was done before
-    offset: float  # what is subtracted from all rewards
-
-    def __call__(self):
-        """Return the terms, ndarray of shape (n_terms, n_rounds)."""
-        return self.job.kept.terms(self.job, self.offset)
-
-    @property
-    def numbers(self):
-        """Arrays w, pi, q and v of the rounds; None for what there is not."""
-        return self.job.kept.parts(self.job)
-
-    def logged_proba(self, rows):
-        """Return what the policy was seen to do, None where that is not known."""
-        return self.job.kept.logged_proba(self.job, rows)
-
-    def of(self, rows, offset=None):
-        """Return the terms of some rounds, of rewards less this or another offset."""
-        job, offset = self.job, self.offset if offset is None else offset
-        return job.evaluator.terms(job.kept.rounds(job, offset, rows))
-
-    @property
-    def positive(self):
-        """The rounds."""
-        return self.job.kept.positive
-
-    def sums(self, offset):
-        """Return the sums of the terms of rewards less another offset."""
-        job, design = self.job, self.job.design
-        joint, upper = JointSums(design, offset), in_upper_half(self.positive.all_logs)
-        for block in blocks(design.n_rounds):
-            terms = self.of(block.rows, offset)
-            joint.put(None, terms, job.evaluator.shift_with, along_of(job.evaluator))
-            some = np.flatnonzero(upper[block.rows])
-            joint.add(design.block(block.low, block.high, some))
-        return joint.finished().of(None)
-
-
-def run_together(sources, take, offset):
-    """Hand on the terms of several jobs, block by block."""
-    for block in blocks(len(sources[0].positive.all_logs)):
-        with beyond_floats():
-            terms = [one.of(block.rows, offset) for one in sources]
-        take(block.low, block.high, terms)
