@@ -120,19 +120,14 @@ class AutoParameter(StrOptions):
 
 def auto_parameters(evaluator):
     """Return the parameters of an evaluator that are "auto", with their constraints."""
-    given = vars(evaluator)
-    names = [name for name, value in given.items() if is_auto(value)]
+    given = vars(evaluator).items()
+    names = [name for name, one in given if one.__class__ is str and one == AUTO]
     return {
         name: one
         for name in names
         for one in evaluator._parameter_constraints.get(name, ())
         if isinstance(one, AutoParameter)
     }
-
-
-def is_auto(value):
-    """Whether a parameter is the word "auto"."""
-    return isinstance(value, str) and value == AUTO
 
 
 def with_numbers(evaluator, rows):

@@ -32,7 +32,9 @@ def within_floats(estimate, rewards, told):
     if any(one.name == "impossible_propensity" for one in told):
         found = ()
     for what, numbers in (("reward", rewards), ("value or error", found)):
-        size = max((abs(one) for one in numbers if one == one), default=0.0)
+        size = 0.0
+        for one in numbers:  # NaN is larger than nothing
+            size = max(size, abs(one)) if one < -size or one > size else size
         if size and not 1 / EXTREME <= size <= EXTREME:
             return _without_extremes(estimate, what, size)
     return estimate, None

@@ -16,7 +16,7 @@ from joblib import effective_n_jobs
 
 from skope_ope.evaluators.core._blocks import BLOCK
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._functions import along_of
+from skope_ope.evaluators.core._functions import along_of, mean
 from skope_ope.evaluators.core._predictors import Ahead, Blocks, Predictors
 from skope_ope.evaluators.core._rounds import Rounds, known_shift
 
@@ -67,7 +67,7 @@ class Job:
 class Extract:
     """Stands in for an evaluator where per-round arrays themselves are wanted."""
 
-    shift_with = None  # rewards are as they are
+    shift_with, combine = None, staticmethod(mean)  # rewards are as they are
 
     def __init__(self, pick):
         self.terms = pick

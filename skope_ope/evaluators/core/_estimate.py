@@ -90,21 +90,20 @@ class Estimate(_Certain):
         self.frame, self.origin, self.offset = sums.frame, sums.origin, sums.offset
         self.shares = shares = pooling(sums.mass, self.frame.units)
         weight = shares.weight
-        over_strata = float if self.frame.n_strata == 1 else total
-        level = over_strata(weight * sums.mass)
-        self.means = [
-            over_strata(weight * column) + near * level
-            for column, near in zip(sums.first, self.origin, strict=True)
-        ]
+        level = total(weight * sums.mass)
+        columns = [weight * column for column in sums.first]
+        if self.frame.n_strata > 1:  # of one they are numbers
+            columns = list(map(total, columns))
+        pairs = zip(columns, self.origin, strict=True)
+        self.means = [column + near * level for column, near in pairs]
         try:
             value, gradient = combine(self.means)
         except ZeroDivisionError:
             value, gradient = nan, (nan,) * len(self.means)
-        self.level = self.offset + sum(slant for _, slant in sums.slants.values())
+        self.level = self.offset + sum([slant for _, slant in sums.slants.values()])
         self.value = float(value) + self.level
-        line = sum(
-            g * column for g, column in zip(gradient, sums.first, strict=True) if g
-        )
+        pairs = zip(gradient, sums.first, strict=True)
+        line = sum([g * column for g, column in pairs if g])
         centre = self._centred(weight * line, weight * sums.mass)
         plain = [weight * g for g in gradient] + [-weight * centre]
         kappa, freedom, formed = self._small_sample(clusters=False)
@@ -112,7 +111,7 @@ class Estimate(_Certain):
         self._gradient = gradient
         if rounds is None:
             variance, noise = quadratic(self.slopes, sums)
-            alike = 0 < self._rounded(over_strata) >= variance
+            alike = 0 < self._rounded() >= variance
             drowned = isfinite(noise) and not variance > ROUNDING * noise
             self.lost = noise > 0 and drowned and not alike
         else:  # the rounding is one of the influences, not of their squares
@@ -140,10 +139,12 @@ class Estimate(_Certain):
         self.standard_error = error if known else nan
         self.degrees_of_freedom = freedom
 
-    def _rounded(self, over_strata):
+    def _rounded(self):
         """Return the variance that the rounding of numerators makes."""
+        if not self.sums.slants:
+            return 0.0
         return EPSILON * sum(
-            over_strata((self.slopes[top] * slant) ** 2 * self.sums.product(end, end))
+            total((self.slopes[top] * slant) ** 2 * self.sums.product(end, end))
             for top, (end, slant) in self.sums.slants.items()
         )
 

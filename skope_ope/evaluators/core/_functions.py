@@ -49,10 +49,9 @@ def mean_plus_ratio(m):
 
 
 mean_plus_ratio.divisor = 2
-mean_plus_ratio.along = (1, 2)
+mean_plus_ratio.along = ((1, 2),)
 
 
 def along_of(formula):
     """Return the pairs of a numerator and its divisor of an evaluator's function."""
-    pair = getattr(getattr(formula, "combine", None), "along", None)
-    return () if pair is None else (pair,)
+    return getattr(formula.combine, "along", ())

@@ -120,5 +120,5 @@ def _summary_of(job, whole):
         whole.overlaps[policy] = out.overlap
     if job.weighted is not None:
         one = job.weighted
-        out.weighted = WeightedRounds(rows_of_job(one), whole.sums.of(one.key), one.key)
+        out.weighted = WeightedRounds(rows_of_job(one), whole.sums, one.key)
     return out

@@ -62,13 +62,7 @@ def known_of_sums(evaluator, summary, log):
         find = _without_lost_error if rows is None else _about_its_value
         estimate, beyond = find(evaluator, summary, estimate)
     if weighted:
-        target = SimpleNamespace(logged_only=not summary.tally.table, array=None)
-        job = summary.job
-        about = target if job is None else job.target, uses_model
-        warned = warnings_of(overlap_findings(overlap, log, *about))
-        if log is not None:
-            whole = log if job is None else job.kept.logs
-            warned += propensity_warnings(log) + learning_warnings(whole)
+        warned = _weight_warnings(summary, log, uses_model)
         if not uses_model and overlap.missing_mass > 1 - 1e-9:
             estimate = estimate.without_value()  # the logs say nothing of this policy
     else:  # a model extrapolates to what was never logged
@@ -85,6 +79,20 @@ def known_of_sums(evaluator, summary, log):
         "bound": bernstein_bound if is_mean else None,
         "reach": _reach(evaluator, summary, log),
     }
+
+
+def _weight_warnings(summary, log, uses_model):
+    """Return the warnings of weights, which evaluators of a policy share."""
+    overlap, job = summary.overlap, summary.job
+    if uses_model not in overlap.told:
+        target = SimpleNamespace(logged_only=not summary.tally.table, array=None)
+        target = target if job is None else job.target
+        found = warnings_of(overlap_findings(overlap, log, target, uses_model))
+        if log is not None:
+            whole = log if job is None else job.kept.logs
+            found += propensity_warnings(log) + learning_warnings(whole)
+        overlap.told[uses_model] = found
+    return list(overlap.told[uses_model])
 
 
 def _is_huge(evaluator, overlap):

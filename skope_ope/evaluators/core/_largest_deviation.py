@@ -53,25 +53,31 @@ class WeightedRewards:
 class WeightedRounds:
     """Sums of weighted rewards and weights of some rounds; and these, where known."""
 
-    def __init__(self, rows, sums=None, job=None, offset=0.0):
-        self.rows, self.job, self.offset = rows, job, offset
-        if sums is not None:
-            self.sums, self.offset = sums, sums.offset
+    def __init__(self, rows, found=None, job=None, offset=0.0):
+        # `found`: where the sums of the job are
+        self.rows, self.job, self._offset, self._found = rows, job, offset, found
 
     @cached_property
     def sums(self):
         """Their sums."""
+        if self._found is not None:
+            return self._found.of(self.job)
         rows = self.rows
-        return sums_of_rounds(rows.design, rows.terms, self.offset, rows.upper, moves=1)
+        about = rows.design, rows.terms, self._offset, rows.upper
+        return sums_of_rounds(*about, moves=1)
+
+    def on(self, rows):
+        """Return the same sums, with their rounds."""
+        return WeightedRounds(rows, self._found, self.job)
 
     def take(self, places):
         """Return those of some rounds; None where they are gone."""
         if self.rows is None:
             return None
-        return WeightedRounds(self.rows.take(places), offset=self.offset)
+        return WeightedRounds(self.rows.take(places), offset=self.sums.offset)
 
     def __getstate__(self):
-        return {**self.__dict__, "rows": None, "sums": self.sums}
+        return {**self.__dict__, "rows": None, "_found": None, "sums": self.sums}
 
 
 class LargestDeviation:

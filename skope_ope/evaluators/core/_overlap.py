@@ -157,6 +157,11 @@ class Overlap:
     def _above(self):
         return {}
 
+    @cached_property
+    def told(self):
+        """Warnings of the weights, by whether a model is used."""
+        return {}
+
     def evidence_below(self, largest, expected=1.0):
         """Return the same against one of at least `expected`."""
         return evidence_below(self.sums, largest, self.factor, expected)

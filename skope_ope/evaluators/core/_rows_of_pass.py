@@ -21,7 +21,7 @@ from skope_ope.evaluators.core._engine import (
     run,
 )
 from skope_ope.evaluators.core._loggers import Loggers
-from skope_ope.evaluators.core._proposal import PLAIN_WEIGHT, WEIGHTS
+from skope_ope.evaluators.core._proposal import PLAIN_WEIGHT, weight_of
 from skope_ope.evaluators.core._rows import FormulaTerms, Rows
 from skope_ope.evaluators.core._weight_bound import BoundInPass
 from skope_ope.logs._known_range import known_range
@@ -36,13 +36,11 @@ class RowsOfPass:
         # whether who acted enters the weights
         self._by_logger = any(job.evaluator.proposal != "logger" for job in jobs)
         self._stores, self._bounds = {}, {}
-        for job in sorted(jobs, key=lambda job: job.source is None):
-            if self._found(job) is None:
-                parts = Extract(partial(_parts, weight_of(job)))
-                store = Job(parts, job.target, job.source, sums=TermStore(self.n))
-                self._stores[_key(job)] = store
-        stores = self._stores.values()
-        self.in_pass = [one for one in stores if wanted or _predicts(one)]
+        # those with a model first: they have the weights of the others, too
+        asked = [one for one in jobs if one.source is not None]
+        asked += [one for one in jobs if one.source is None]
+        stores = [self._store_of(one) for one in asked if wanted or _predicts(one)]
+        self.in_pass = list(dict.fromkeys(stores))
         self.bounds_in_pass = []
         logs = self.logs
         if logs.propensity is not None and logs.loggers is None and known_range(logs):
@@ -58,26 +56,29 @@ class RowsOfPass:
             if bound.needs_tables:
                 self.bounds_in_pass.append(_BoundOf(id(target), bound))
 
-    def _found(self, job):
-        """Return what keeps the numbers of a job, or None."""
-        found = self._stores.get(_key(job))
+    def _store_of(self, job):
+        """Return what keeps the numbers of a job: `Job` whose sums are their store."""
+        key = id(job.target), weight_of(job.evaluator), id(job.source)
+        found = self._stores.get(key)
         if found is None and job.source is None:  # one with a model has the weights
-            wanted = _key(job)[:2]
-            found = next((s for k, s in self._stores.items() if k[:2] == wanted), None)
+            found = next((s for k, s in self._stores.items() if k[:2] == key[:2]), None)
+        if found is None:
+            parts, sums = Extract(partial(_parts, key[1])), TermStore(self.n)
+            found = self._stores[key] = Job(parts, job.target, job.source, sums=sums)
         return found
 
     def holds(self, job):
         """Whether the numbers of a job are known without one more pass."""
-        return self._found(job).sums.terms is not None
+        return self._store_of(job).sums.terms is not None
 
     def numbers(self, job, rows=slice(None)):
         """Return weights, probabilities, and model values of actions and policy."""
         # Those of some rows; what is not known is None.
-        store = self._found(job)
+        store = self._store_of(job)
         if store.sums.terms is None:
             self._run(store)
         terms = [one[rows] for one in store.sums.terms]
-        if weight_of(job) is PLAIN_WEIGHT:  # the same division as in the pass
+        if weight_of(job.evaluator) is PLAIN_WEIGHT:  # the same division as in the pass
             p = self.logs.propensity
             with beyond_floats():
                 w = None if p is None else terms[0] / p[rows]
@@ -97,7 +98,7 @@ class RowsOfPass:
             tells_all = not (several or job.target.logged_only)
             bound = self._bounds[key] = BoundInPass(self.logs, tells_all)
             if bound.needs_tables:
-                self._run(self._found(job), [bound])
+                self._run(self._store_of(job), [bound])
         return self._bounds[key].bound
 
     def _run(self, store, bounds=()):
@@ -126,16 +127,6 @@ class _BoundOf(Observer):
     def read(self, key, target):
         """Return what the bound reads of a block; in a worker, which hands it back."""
         return self.bound.read(target) if key == self.key else None
-
-
-def weight_of(job):
-    """Return the function of a block of rounds that gives the importance weights."""
-    return WEIGHTS[job.evaluator.proposal]
-
-
-def _key(job):
-    weight = weight_of(job)
-    return id(job.target), getattr(weight, "__func__", weight), id(job.source)
 
 
 def _parts(weight, rounds):

@@ -88,12 +88,12 @@ def summary_of(found, evaluator, job):
         evaluator,
         found.sums.of(job),
         counts,
-        found.sums.of(weights),
-        found.tallies.get(weights),
-        found.ends.get(job),
-        found.facts.get(None, {}) | found.facts.get(job, {}),
+        tally=found.tallies.get(weights),
+        ends=found.ends.get(job),
+        facts=found.facts.get(None, {}) | found.facts.get(job, {}),
     )
     out.bound, out.found, out.key = found.ends.get(weights), found, job
+    out._key_of_weights = weights
     return out
 
 
@@ -113,8 +113,15 @@ class Summary:
         self, evaluator, sums, counts, weights=None, tally=None, ends=None, facts=None
     ):
         self.evaluator, self.sums, self.counts = evaluator, sums, counts
-        self.weights, self.tally, self.ends = weights, tally, ends
+        self.tally, self.ends = tally, ends
         self.facts = {} if facts is None else facts
+        if weights is not None:
+            self.weights = weights
+
+    @cached_property
+    def weights(self):
+        """Sums of the weights, or None."""
+        return None if self.found is None else self.found.sums.of(self._key_of_weights)
 
     def estimate(self):
         """Return the `Estimate` of all parts."""

@@ -140,7 +140,10 @@ class JointSums(WithPairs):
                 if slant:  # the numerator has a number of its own
                     keys[top] = key = id(terms[top]), id(terms[end])
                     slants[key] = id(terms[end]), slant
-            self.places[job] = tuple(known.setdefault(key, len(known)) for key in keys)
+            for key in keys:
+                if key not in known:
+                    known[key] = len(known)
+            self.places[job] = tuple([known[key] for key in keys])
         self.slants = {
             known[key]: (known[end], slant) for key, (end, slant) in slants.items()
         }

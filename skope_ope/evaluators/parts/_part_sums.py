@@ -87,9 +87,8 @@ class PartSums(WithPairs):
         evaluator = self.resolved.get((name, policy), self.evaluators[name])
         out = summary_of(self, evaluator, (name, policy, None))
         weighted = weighted_of(kind_of_sums(evaluator) or name, policy)
-        sums = self.sums.of(weighted)
-        if sums is not None:
-            out.weighted = WeightedRounds(None, sums, weighted)
+        if self.sums.joint_of(weighted) is not None:
+            out.weighted = WeightedRounds(None, self.sums, weighted)
         return out
 
     def __add__(self, other):

@@ -15,7 +15,6 @@ from skope_ope.evaluators.core._auto import auto_parameters, mass_above
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._largest_deviation import (
     WeightedRewards,
-    WeightedRounds,
 )
 from skope_ope.evaluators.core._plain_weights import plain_weights_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
@@ -159,7 +158,7 @@ def with_rows(value, reading, owner):
     value._rows = RowsOfFiles(*about, value._estimate.sums, counted)
     if weighted is not None:
         rows = RowsOfFiles(*about, weighted.sums, counted, weighted=True)
-        find.weighted = WeightedRounds(rows, weighted.sums, weighted.job)
+        find.weighted = weighted.on(rows)
     rows = RowsOfFiles(*about, value._estimate.sums, counted, weighted=True)
     value._find_plain_weights = partial(plain_weights_of, evaluator, rows, find.bound)
     return value
