@@ -290,6 +290,7 @@ API_REFERENCE = {
             "base.BaseSlatePolicy",
             "base.EvaluatorTags",
             "base.Requires",
+            "base.Sampling",
             "base.StaticEvaluator",
             "base.SlateEvaluator",
             "base.mean",

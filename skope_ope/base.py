@@ -9,6 +9,7 @@ from skope_ope.evaluators.core._functions import (
     ratio,
     sum_of_two,
 )
+from skope_ope.evaluators.core._proposal import Sampling
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.slate._base import SlateEvaluator
@@ -27,6 +28,7 @@ __all__ = [
     "BaseSlatePolicy",
     "EvaluatorTags",
     "Requires",
+    "Sampling",
     "SlateEvaluator",
     "StaticEvaluator",
     "mean",
