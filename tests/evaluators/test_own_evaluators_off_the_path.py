@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from skope_ope import IPS, BanditLogs, evaluate, summarize
-from skope_ope.base import StaticEvaluator
+from skope_ope.base import StaticEvaluator, ratio
 from tests.evaluators import _own_evaluators as own
 from tests.evaluators._parquet_worlds import lazy_world
 from tests.judge._sources import frame_world
@@ -208,3 +208,33 @@ def test_an_evaluator_cannot_change_the_rounds_of_others():
         assert "read-only" in str(refused)
     else:
         assert found == IPS().fit(logs).score("pi")
+
+
+def of_means(m):
+    return m[0] / m[1]
+
+
+def short_gradient(m):
+    return m[0] / m[1], (1 / m[1],)
+
+
+@not_yet("messages about arguments, float and zip; numbers of no term are passed over")
+@pytest.mark.parametrize(
+    ("member", "given"),
+    [
+        ("combine", ratio),  # a method of the class: no staticmethod
+        ("combine", staticmethod(of_means)),
+        ("combine", staticmethod(short_gradient)),
+        ("shift_with", 5),
+        ("smooth", (7,)),
+        ("proposal", "loggers"),
+        ("requires", {"model": True}),
+    ],
+    ids=["no staticmethod", "no gradient", "a short one", "shift", "smooth", "p", "r"],
+)
+@quiet
+def test_members_that_are_wrong_are_named(member, given):
+    body = {"terms": lambda self, rounds: (rounds.gain, rounds.w)}
+    body |= {"combine": staticmethod(ratio), member: given}
+    with pytest.raises((TypeError, ValueError), match=f"Own: {member}"):
+        type("Own", (StaticEvaluator,), body)().fit(small_log()).evaluate("pi")
