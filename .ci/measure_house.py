@@ -9,7 +9,8 @@ python .ci/measure_house.py --most-files 310 --most-lines 48000
   calls into another file and returns from it. What is imported or computed once was
   there before, from a first call with other logs.
 - The protocol of the evaluators are the members that at least two of them define,
-  beside fit, evaluate, score, what scikit-learn asks for, and dunder methods.
+  beside fit, evaluate, score, what scikit-learn asks for, and dunder methods. It is
+  also printed name by name: of the families of one template, and of the others.
 """
 
 import argparse
@@ -26,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FORMAL = ["COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER"]
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 GIVEN = {"fit", "evaluate", "score", "_parameter_constraints"}
+# The families of one template, and the one class of another folder that follows it.
+TEMPLATE = "static", "multi_logger", "adaptive_logger", "ExplorationScavenging"
 
 
 def code_lines(text):
@@ -65,10 +68,10 @@ def in_several(found):
 
 
 def evaluators(trees):
-    """Return the classes below BaseEvaluator, by the names of their bases."""
+    """Return (folder, class) of what is below BaseEvaluator, by the names of bases."""
     classes = [
-        node
-        for tree in trees
+        (folder, node)
+        for folder, tree in trees
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     ]
@@ -78,12 +81,38 @@ def evaluators(trees):
             one
             for one in classes
             if one not in found
-            and any(ast.unparse(base).split(".")[-1] in names for base in one.bases)
+            and any(ast.unparse(base).split(".")[-1] in names for base in one[1].bases)
         ]
         if not more:
             return found
         found += more
-        names.update(one.name for one in more)
+        names.update(one.name for _, one in more)
+
+
+def protocol_of(classes):
+    """Return the public and the private members that two or more classes define."""
+    members = (functions(one) | assigned(one) for one in classes)
+    protocol = in_several(members) - GIVEN
+    private = {name for name in protocol if name.startswith("_")}
+    return sorted(protocol - private), sorted(private)
+
+
+def package_trees(root=ROOT):
+    """Return (folder, tree) of every module of the package."""
+    paths = sorted((root / "skope_ope").rglob("*.py"))
+    return [(path.parent.name, ast.parse(path.read_text())) for path in paths]
+
+
+def protocols(root=ROOT):
+    """Return the protocol of the families of one template, and that of the others."""
+    template, others = [], []
+    for folder, node in evaluators(package_trees(root)):
+        follows = folder in TEMPLATE or node.name in TEMPLATE
+        (template if follows else others).append(node)
+    return {
+        ", ".join(TEMPLATE): protocol_of(template),
+        "other evaluators": protocol_of(others),
+    }
 
 
 def is_inside(tree):
@@ -104,10 +133,9 @@ def sizes(root=ROOT):
     """Return the counts of a tree with the folders skope_ope and tests."""
     texts = [path.read_text() for path in sorted((root / "skope_ope").rglob("*.py"))]
     tests = [path.read_text() for path in sorted((root / "tests").rglob("*.py"))]
-    trees = [ast.parse(text) for text in texts]
-    members = (functions(one) | assigned(one) for one in evaluators(trees))
-    protocol = in_several(members) - GIVEN
-    private = {name for name in protocol if name.startswith("_")}
+    found = package_trees(root)
+    trees = [tree for _, tree in found]
+    public, private = protocol_of(node for _, node in evaluators(found))
     return {
         "files": len(texts),
         "code lines": sum(map(code_lines, texts)),
@@ -116,7 +144,7 @@ def sizes(root=ROOT):
         ),
         "functions and classes of two files": len(in_several(map(functions, trees))),
         "constants of two files": len(in_several(map(assigned, trees))),
-        "public members of the protocol": len(protocol - private),
+        "public members of the protocol": len(public),
         "private members of the protocol": len(private),
         "test files": len(tests),
         "test files that import private modules": sum(
@@ -188,6 +216,9 @@ def main(argv=None):
         print(f"{name:42} {number:7,}")
     for name, (files, moves) in trips().items():
         print(f"{name:42} {files:7,} files {moves:7,} moves")
+    for whose, kinds in protocols().items():
+        for kind, names in zip(("public", "private"), kinds, strict=True):
+            print(f"{len(names)} {kind} members of {whose}: {', '.join(names)}")
     for what, most in (("files", args.most_files), ("code lines", args.most_lines)):
         if found[what] > most:
             raise SystemExit(f"{found[what]:,} {what}, more than {most:,}")

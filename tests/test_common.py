@@ -93,6 +93,9 @@ EVALUATORS = [
     ope.PositionScavenging(attention=[1.0, 0.5]),
     ope.ReorderingScavenging(attention=[1.0, 0.5]),
 ]
+# Every class is checked: what has no setting above by its defaults.
+LISTED = tuple({type(evaluator) for evaluator in EVALUATORS})
+EVALUATORS += [cls() for _, cls in all_evaluators() if cls not in LISTED]
 
 
 def two_actions(X):

@@ -45,6 +45,7 @@ from skope_ope.utils._check_rounds import (
 CONSTANT = 0.7
 FACTOR = 3.0
 SHIFT = 5.0
+STEP = 1e-4  # of the weight of a round
 
 
 def check_on_policy_value_is_the_mean_reward(evaluator):
@@ -200,6 +201,31 @@ def check_standard_error_is_that_of_the_round_values(evaluator):
                 result.standard_error,
                 values.std(ddof=1) / np.sqrt(len(values)),
                 "standard_error is not sd(round_values, ddof=1) / sqrt(n)",
+            )
+
+
+def check_round_values_are_slopes_of_the_value(evaluator):
+    """Count a round a little more: the value moves as its round value says."""
+    # Nothing else sees a wrong gradient of the function of the means.
+    rounds = random_rounds(evaluator)
+    n = len(rounds)
+    for kind in model_kinds(evaluator):
+        if kind == "folds":
+            continue  # the fit of the model moves, too
+        result = value_of(evaluator, rounds, kind)
+        for i in (0, n // 2, n - 1):
+            up, down = (
+                value_of(evaluator, rounds, kind, sample_weight=weight).value
+                for weight in np.ones((2, n))
+                + np.outer((STEP, -STEP), np.arange(n) == i)
+            )
+            assert_close(
+                n * (up - down) / (2 * STEP),
+                result.round_values[i] - result.value,
+                "round_values are not how much a round moves the value; compare the "
+                "gradient of combine with its value",
+                rtol=1e-4,
+                atol=1e-5,
             )
 
 

@@ -92,6 +92,7 @@ def _checks_of_single_actions(evaluator, tags):
         yield contract.check_no_round_is_predicted_by_a_model_that_saw_it
     if isinstance(evaluator, StaticEvaluator):
         yield law.check_blocks_do_not_matter
+        yield law.check_round_values_are_slopes_of_the_value
     if type(evaluator) in law.SPECIAL_CASES:
         yield law.check_limits
 

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from skope_ope import evaluators
+import skope_ope
 from tests.judge import _bandit_worlds as bandits
 from tests.judge._sources import files_and_frames, memory_and_days
 from tests.judge._worlds import KINDS, N_DRAWN, default_names, made, names, traits_of
@@ -90,8 +90,8 @@ def test_the_default_worlds_hold_everything():
     }
     public = {
         name
-        for name in evaluators.__all__
-        if hasattr(getattr(evaluators, name), "evaluate")
+        for name in skope_ope.__all__
+        if hasattr(getattr(skope_ope, name), "evaluate")
     }
     assert asked_of == public
 

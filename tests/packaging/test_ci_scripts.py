@@ -58,6 +58,9 @@ class Other:
 
 async def helper(): ...
 """
+ANOTHER = """class {name}(BaseEvaluator):
+    slots = 3
+"""
 INSIDE = ["from skope_ope._a import x", "from skope_ope import _a"]
 INSIDE += ["import skope_ope.a._b"]
 OUTSIDE = ["from skope_ope import __version__", "import skope_ope"]
@@ -112,6 +115,28 @@ def test_sizes(measures, tree):
     }
 
 
+def test_protocols(measures, tree):
+    """That of the families of one template is told from that of the others."""
+    package = tree / "skope_ope"
+    for folder, names in {"static": "bc", "slate": "d", "scavenging": "e"}.items():
+        (package / folder).mkdir()
+        for name in names:
+            text = {"b": IPS, "c": DR}.get(name, ANOTHER.format(name=name))
+            (package / folder / f"{name}.py").write_text(text)
+    for name in "bc":
+        (package / f"{name}.py").unlink()
+    template, others = measures.protocols(tree).values()
+    assert template == (["smooth", "terms"], ["_alone"])
+    assert others == (["slots"], [])  # of d and e
+    (package / "scavenging" / "e.py").write_text(
+        ANOTHER.format(name="ExplorationScavenging")
+    )
+    template, others = measures.protocols(tree).values()
+    assert template == (["smooth", "terms"], ["_alone"])
+    assert others == ([], [])
+    assert measures.sizes(tree)["public members of the protocol"] == 3
+
+
 def test_a_trip_counts_files_and_moves(measures, tree, monkeypatch):
     (tree / "skope_ope" / "near.py").write_text("def two():\n    return [0]\n")
     (tree / "skope_ope" / "far.py").write_text(
@@ -131,10 +156,14 @@ def test_limits(measures, tree, monkeypatch, capsys):
     found = measures.sizes(tree)
     monkeypatch.setattr(measures, "sizes", lambda: found)
     monkeypatch.setattr(measures, "trips", lambda: {"evaluate": (40, 1234)})
+    protocols = {"static": (["terms"], []), "others": ([], ["_a", "_b"])}
+    monkeypatch.setattr(measures, "protocols", lambda: protocols)
     for limits in ("", "--most-files 3 --most-lines 23"):
         measures.main(limits.split())
         printed = capsys.readouterr().out
         assert "code lines" in printed and "40 files   1,234 moves" in printed
+        assert "1 public members of static: terms\n" in printed
+        assert "2 private members of others: _a, _b\n" in printed
     with pytest.raises(SystemExit, match="3 files, more than 2"):
         measures.main(["--most-files", "2"])
     with pytest.raises(SystemExit, match="23 code lines, more than 22"):

@@ -62,6 +62,13 @@ class ForgetsToNormalise(SNIPS):
         return (rounds.w * rounds.r,)
 
 
+@fails("round_values_are_slopes_of_the_value")
+class HasAWrongGradient(SNIPS):
+    @staticmethod
+    def combine(m):
+        return m[0] / m[1], (1 / m[1], -m[0] / m[1] * 0.5)
+
+
 @fails("scale_of_rewards")
 class CutsRewards(IPS):
     def terms(self, rounds):

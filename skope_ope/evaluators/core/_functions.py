@@ -11,17 +11,47 @@ is taken from the numerator, so sums may be about what lies near the ratio. `n_m
 the number of means that enter, where there may be others.
 """
 
+from collections.abc import Sequence
 
-def mean(m):
-    """Return f = m_0, whatever the other means are, and its gradient."""
+Estimated = tuple[float, tuple[float, ...]]
+
+
+def mean(m: Sequence[float]) -> Estimated:
+    """Return f = m_0, whatever the other means are, and its gradient.
+
+    Parameters
+    ----------
+    m : sequence of float
+        The means of the terms.
+
+    Returns
+    -------
+    value : float
+        The estimate.
+    gradient : tuple of float
+        Its slope in each mean.
+    """
     return m[0], (1.0, *[0.0] * (len(m) - 1))
 
 
 mean.n_means = 1
 
 
-def sum_of_two(m):
-    """Return f = m_0 + m_1, whatever the other means are, and its gradient."""
+def sum_of_two(m: Sequence[float]) -> Estimated:
+    """Return f = m_0 + m_1, whatever the other means are, and its gradient.
+
+    Parameters
+    ----------
+    m : sequence of float
+        The means of the terms.
+
+    Returns
+    -------
+    value : float
+        The estimate.
+    gradient : tuple of float
+        Its slope in each mean.
+    """
     return m[0] + m[1], (1.0, 1.0, *[0.0] * (len(m) - 2))
 
 
@@ -33,8 +63,21 @@ def third_less_second(m):
     return m[2] - m[1], (0.0, -1.0, 1.0)
 
 
-def ratio(m):
-    """Return f = m_0 / m_1 and its gradient."""
+def ratio(m: Sequence[float]) -> Estimated:
+    """Return f = m_0 / m_1 and its gradient.
+
+    Parameters
+    ----------
+    m : sequence of float
+        The means of the terms.
+
+    Returns
+    -------
+    value : float
+        The estimate.
+    gradient : tuple of float
+        Its slope in each mean.
+    """
     value = m[0] / m[1]
     return value, (1 / m[1], -value / m[1])
 
@@ -42,8 +85,21 @@ def ratio(m):
 ratio.divisor = 1
 
 
-def mean_plus_ratio(m):
-    """Return f = m_0 + m_1 / m_2 and its gradient."""
+def mean_plus_ratio(m: Sequence[float]) -> Estimated:
+    """Return f = m_0 + m_1 / m_2 and its gradient.
+
+    Parameters
+    ----------
+    m : sequence of float
+        The means of the terms.
+
+    Returns
+    -------
+    value : float
+        The estimate.
+    gradient : tuple of float
+        Its slope in each mean.
+    """
     correction = m[1] / m[2]
     return m[0] + correction, (1.0, 1 / m[2], -correction / m[2])
 

@@ -44,11 +44,22 @@ class Requires:
     refits: bool = False
     logs: tuple = (BanditLogs,)
 
-    def mixes(self, logs):
-        """Whether the mixture of all loggers enters the terms of some logs."""
+    def mixes(self, logs: BanditLogs) -> bool:
+        """Whether the mixture of all loggers enters the terms of some logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The logs, or what is known of them.
+
+        Returns
+        -------
+        mixes : bool
+            Of "if known": whether the logs hold the probabilities of all loggers.
+        """
         if self.mixture == "if known":
             return getattr(logs, "logger_proba", None) is not None
-        return self.mixture
+        return bool(self.mixture)
 
 
 @dataclass(frozen=True)
