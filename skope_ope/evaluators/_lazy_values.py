@@ -8,7 +8,10 @@ from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._recommended import LEARNS, learns, recommended_row
 from skope_ope.evaluators._summed import refuse_weights, summed, walks
 from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
+from skope_ope.evaluators.adaptive_logger._base import (
+    NO_PARTS,
+    AdaptiveLoggerEvaluator,
+)
 from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.evaluators.sequential._earlier_rewards import takes_earlier
 from skope_ope.evaluators.sequential._sequential_values import (
@@ -76,13 +79,7 @@ def refuse_adaptive(evaluators):
     """Raise where weights follow from what all earlier rounds tell of later ones."""
     for evaluator in evaluators.values():
         if isinstance(evaluator, AdaptiveLoggerEvaluator):
-            raise ValueError(
-                f"{type(evaluator).__name__} computes the weight of every round "
-                "from all earlier rounds, which lazy logs do not keep. Load rounds "
-                "into memory: lazy.partitions[k].read() or lazy.sample(100_000, "
-                "random_state=0). Or use ConfidenceSequence, whose update(lazy, "
-                "policy) reads part by part."
-            )
+            raise ValueError(f"{type(evaluator).__name__} {NO_PARTS}")
 
 
 def fitted_on_lazy(evaluator, lazy, reward_model, progress=untold):

@@ -514,8 +514,7 @@ def _refuse_other_labels(parts):
 
 def _mixes(evaluator, summary):
     """Whether merged sums are of rounds weighted by the mixture of all loggers."""
-    mixture = evaluator.proposal in ("mixture", "wanted of actions")
-    return mixture and summary.facts["logger_proba"]
+    return evaluator.proposal == "mixture" and summary.facts["logger_proba"]
 
 
 def clusters_text(frame):

@@ -2,25 +2,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of evaluators of logs whose logger learned while it acted."""
 
-from functools import partial
 from numbers import Real
 
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.adaptive_logger._scored_rounds import ScoredRounds
-from skope_ope.evaluators.adaptive_logger._weightings import WEIGHTINGS
+from skope_ope.evaluators.adaptive_logger._weightings import (
+    WEIGHTINGS,
+    RoundsInOrder,
+)
+from skope_ope.evaluators.core._auto import RowsInMemory
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._overlap import Overlap, Support, weight_entries
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, terms_at
+from skope_ope.evaluators.core._requires import LogFacts
+from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._target import Target, check_all_actions, refuse_learning
+from skope_ope.evaluators.core._summary import Summary
+from skope_ope.evaluators.core._target import Target, check_target
 from skope_ope.evaluators.core._warnings import (
     propensity_warnings,
     unformed_warning,
@@ -37,8 +42,12 @@ COMPARE = (
     "Compare the value with other weightings. They give less weight to rounds "
     "where the logger seldom takes the policy's actions."
 )
-_W = Extract(lambda rounds: (rounds.w,))
-_W_V_Q = Extract(lambda rounds: (rounds.w, rounds.v, rounds.q))
+NO_PARTS = (
+    "computes the weight of every round from all earlier rounds, which lazy logs do "
+    "not keep. Load rounds into memory: lazy.partitions[k].read() or "
+    "lazy.sample(100_000, random_state=0). Or use ConfidenceSequence, whose "
+    "update(lazy, policy) reads part by part."
+)
 
 
 class AdaptiveLoggerValue(PolicyValue):
@@ -72,6 +81,8 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
 
     # The scores of the rounds are weighed by what earlier rounds tell.
 
+    proposal = "logger"
+    counts = rounds = None  # `Counts` and `RoundsInOrder`, where they are `resolved`
     _parameter_constraints: dict = {
         "weighting": [StrOptions(set(WEIGHTINGS))],
         "logger": [callable, None],
@@ -104,73 +115,116 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
                 "weights."
             )
 
+    @property
+    def combine(self):
+        """The mean of the scores, or their weighted mean."""
+        return self.counts.combine
+
+    def resolved(self, facts, rows=None):
+        """Return the evaluator that knows what every round of a policy counts.
+
+        Parameters
+        ----------
+        facts : LogFacts
+            Not used.
+        rows : RowsInMemory
+            All rounds, in the order of time.
+
+        Raises
+        ------
+        ValueError
+            If these cannot be asked.
+        """
+        if rows is None:
+            raise ValueError(f"it {NO_PARTS}")
+        rounds = RoundsInOrder(self, rows)
+        counts = WEIGHTINGS[self.weighting](rounds)
+        return self.with_parameters(counts=counts, rounds=rounds)
+
+    def scores(self, rounds):
+        """Return w r of every round."""
+        return rounds.gain
+
+    def terms(self, rounds):
+        """Return the scores of all rounds times what they count, and that."""
+        return self.counts.terms(self.scores(rounds))
+
+    def diagnostics_of(self, summary, estimate):
+        """Return entries of weights and shares, and what is said of the order."""
+        rounds, overlap, h = self.rounds, summary.overlap, self.counts.h
+        logs, size = rounds.logs, summary.counted.effective_sample_size
+        entries = {"weighting": self.weighting} | weight_entries(overlap)
+        entries["unsupported_mass"] = overlap.missing_mass
+        entries["smallest_propensity"] = float(logs.propensity.min())
+        if h is not None:  # who counts at all, and how unequally
+            total = h.sum()
+            entries["largest_share"] = float(h.max() / total) if total else np.nan
+        if self.requires.model:
+            entries["uncovered_rounds"] = int(self.reward_model_.n_uncovered_)
+            entries["correction"] = float(rounds.correction.mean())
+        entries |= {"effective_sample_size": size, "effective_share": size / len(logs)}
+        about = summary.job.target, self.requires.model, COMPARE, summary.counted
+        warned = reversal_warnings(first_reversal(logs.timestamp))
+        warned += _shuffled_warnings(logs)
+        warned += warnings_of(overlap_findings(overlap, logs, *about))
+        return entries, warned + propensity_warnings(logs)
+
     def _evaluate(self, policy, logs, sample_weight):
         self._refuse_weights(logs, sample_weight)
         target, positive = Target(policy, logs), PositiveRounds(logs)
-        refuse_learning(type(self).__name__, target)
+        check_target(self, target)
+        source, support = None, Support(positive)
         if self.requires.model:
-            check_all_actions(self, target)
-        support = Support(positive)
-        scored = self._scored(target, logs, positive, support)
-        overlap = support.overlaps[id(target)]
+            source = self.reward_model_
+        rows = RowsInMemory(target, source, positive, (support,))
         with beyond_floats():
-            return self._policy_value(scored, target, positive, overlap)
+            one = self.resolved(LogFacts(len(logs), logs=logs), rows)
+            return one._value(positive.design, target, support.overlaps[id(target)])
 
-    def _scored(self, target, logs, positive, support):
-        """Return the `ScoredRounds` of a policy."""
-        source = self.reward_model_ if self.requires.model else None
-        extract = _W if source is None else _W_V_Q
-        w, *model = terms_of(extract, logs, target, source, positive, [support])
-        v, q = model or np.zeros((2, len(logs)))
-        return ScoredRounds(self, target, logs, w, v, q)
-
-    def _policy_value(self, scored, target, positive, overlap):
-        logs, design = positive.all_logs, positive.design
-        form = WEIGHTINGS[self.weighting](scored)
-        terms = form.terms(scored.scores)
-        estimate = estimate_of_rounds(design, terms, form.combine)
-        counted = _counted(overlap, scored.w, form.shares(), design)
-        about = target, self.requires.model, COMPARE
-        found = overlap_findings(overlap, logs, *about, counted)
-        warned = reversal_warnings(first_reversal(logs.timestamp))
-        warned += _shuffled_warnings(logs) + warnings_of(found)
-        warned += propensity_warnings(logs)
+    def _value(self, design, target, overlap):
+        """Return the value of a policy."""
+        rounds, logs = self.rounds, self.rounds.logs
+        terms = self.terms(rounds.given)
+        estimate = estimate_of_rounds(design, terms, self.combine)
+        summary = Summary(self, estimate.sums, None)
+        summary.job, summary.overlap = Job(self, target), overlap
+        summary.counted = _counted(overlap, rounds.given.w, self.counts.h, design)
+        entries, warned = self.diagnostics_of(summary, estimate)
         if overlap.missing_mass > 1 - 1e-9 and not self.requires.model:
             estimate = estimate.without_value()  # the logs say nothing of this policy
         if np.isnan(estimate.value):
             warned.append(unformed_warning(self))
-        size = counted.effective_sample_size
+        limits, lost = known_range(logs), overlap.missing_mass
         return AdaptiveLoggerValue(
             estimate,
             Rows(design, np.stack(terms), logs=logs),
             estimator=type(self).__name__,
-            effective_sample_size=size,
-            diagnostics=self._facts(scored, form, overlap)
-            | {"effective_sample_size": size, "effective_share": size / len(logs)},
+            effective_sample_size=summary.counted.effective_sample_size,
+            diagnostics={"n_rounds": len(logs)} | entries,
             warnings=warned,
-            reach=CornerReach(
-                known_range(logs),
-                partial(_corners, scored, form),
-                reward=logs.reward,
-                lost=overlap.missing_mass,
-            ),
-            by_group=form.by_group,
+            reach=CornerReach(limits, self._corners, reward=logs.reward, lost=lost),
+            by_group=not self.counts.by_context,
         )
 
-    def _facts(self, scored, form, overlap):
-        """Return the diagnostics."""
-        shares, n_rounds = form.shares(), len(scored)
-        facts = {"n_rounds": n_rounds, "weighting": self.weighting}
-        facts |= weight_entries(overlap)
-        facts["unsupported_mass"] = overlap.missing_mass
-        facts["smallest_propensity"] = float(scored.logs.propensity.min())
-        if shares is not None:  # who counts at all, and how unequally
-            total = shares.sum()
-            facts["largest_share"] = float(shares.max() / total) if total else np.nan
-        if self.requires.model:
-            facts["uncovered_rounds"] = int(self.reward_model_.n_uncovered_)
-            facts["correction"] = float(scored.correction.mean())
-        return facts
+    def _corners(self, limits, max_weight=None):
+        """Return the terms of all rounds with the worst and with the best reward."""
+        # Every round has the largest weight that it might have had, or none; see
+        # `CornerReach`.
+        given = self.rounds.given
+        w, largest, source = given.w, self.rounds.largest_weights, "logging_proba"
+        if max_weight is not None:
+            largest, source = np.full(len(w), stated_weight(max_weight, w)), "stated"
+        elif largest is None:
+            largest, source = np.full(len(w), w.max()), LOGGED
+
+        def terms(weight, end):
+            rounds = StoredRounds(w=weight, r=end, q=given.q, v=given.v)
+            return terms_at(*self.terms(rounds))
+
+        some = largest, np.zeros(len(w))
+        corners = [[terms(weight, end) for weight in some] for end in limits]
+        own = [terms(w, end) for end in limits]
+        return corners, own, float(largest.max()), source
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -180,31 +234,12 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
         return tags
 
 
-def _corners(scored, form, limits, max_weight=None):
-    """Return the terms of all rounds with the worst and with the best reward."""
-    # Every round has the largest weight that it might have had, or none; see
-    # `CornerReach`.
-    v, q, w = scored.v, scored.q, scored.w
-    largest, source = scored.largest_weights, "logging_proba"
-    if max_weight is not None:
-        largest, source = np.full(len(w), stated_weight(max_weight, w)), "stated"
-    elif largest is None:
-        largest, source = np.full(len(w), w.max()), LOGGED
-
-    def terms(weight, end):
-        return terms_at(*form.terms(v + weight * (end - q)))
-
-    corners = [[terms(some, end) for some in (largest, 0.0)] for end in limits]
-    own = [terms(w, end) for end in limits]
-    return corners, own, float(largest.max()), source
-
-
-def _counted(overlap, w, shares, design):
+def _counted(overlap, w, h, design):
     """Return the sums of the weights times what the rounds count, on average one."""
-    if shares is None or not shares.any():
+    if h is None or not h.any():
         return overlap
     out = Overlap(design, len(w))
-    out.add(design.block(0, len(w)), w * (shares / shares.mean()))
+    out.add(design.block(0, len(w)), w * (h / h.mean()))
     return out
 
 

@@ -8,47 +8,94 @@ depends on the logger's first rewards. Weights that level it out make the standa
 estimate normal again. No weight may look at the action of its own round.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
-from skope_ope.evaluators.adaptive_logger._contextual_weights import contextual_form
+from skope_ope.evaluators.adaptive_logger._logger_at import logger_of
 from skope_ope.evaluators.core._functions import mean, ratio
+from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.logs._row_container import take_rows
+
+BLOCK_ENTRIES = 1 << 19  # weights of a block of rounds at all contexts, 4 MiB
 
 
-class UniformForm:
-    """The mean of the scores."""
+class RoundsInOrder:
+    """What is known of every round before rounds are weighed."""
 
-    combine = staticmethod(mean)
-    by_group = True  # whether groups of rounds have a value of their own
+    def __init__(self, evaluator, rows):
+        self.evaluator, self._target = evaluator, rows.target
+        self.floor_decay = evaluator.floor_decay
+        self.logs = logs = rows.positive.all_logs
+        self.given = StoredRounds.of(rows.numbers, logs.reward, 0.0, logs)
+        self.scores, self.v = evaluator.scores(self.given), self.given.v
+        if self.v is None:  # no model: all of a score is the correction
+            self.v, self.correction = np.zeros(len(logs)), self.scores
+        else:
+            self.correction = self.given.correction
 
-    def shares(self):
-        """Return what every round counts, up to a factor; None: all the same."""
+    def __len__(self):
+        return len(self.logs)
+
+    @cached_property
+    def pi(self):
+        """Probabilities of the policy, ndarray of shape (n_rounds, n_actions)."""
+        if self._target.logged_only:
+            raise ValueError(
+                f"weighting={self.evaluator.weighting!r} needs the policy's "
+                "probabilities of all actions, an array of shape (n_rounds, n_actions)."
+            )
+        return np.asarray(self._target.chunk(self.logs, 0))
+
+    @cached_property
+    def logger(self):
+        """The logger, asked at any context."""
+        what = f"weighting={self.evaluator.weighting!r}"
+        return logger_of(self.evaluator.logger, self.logs, what)
+
+    @cached_property
+    def largest_weights(self):
+        """The largest weight that every round might have, or None if not known."""
+        e = self.logs.logging_proba
+        if e is None or self._target.logged_only:
+            return None
+        ratio = np.divide(self.pi, e, out=np.zeros_like(self.pi), where=e > 0)
+        return np.maximum(ratio.max(axis=1), self.given.w)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """What every round counts, and the estimate that this makes of the scores."""
+
+    h: np.ndarray | None = None  # up to a factor; None: all the same
+    # Where h are the shares of the rounds in the weights at their contexts: what a
+    # round adds in expectation, and the value, see `contextual`
+    expected: np.ndarray | None = None
+    value: float = 0.0
+
+    @property
+    def by_context(self):
+        """Whether weights are normalised at every context, over all rounds."""
+        return self.expected is not None
+
+    @property
+    def combine(self):
+        """The mean of the terms, or the weighted mean."""
+        return mean if self.h is None or self.by_context else ratio
 
     def terms(self, scores):
         """Return the terms of the estimate."""
-        return (scores,)
-
-
-class RatioForm:
-    r"""The weighted mean :math:`\sum_t h_t G_t / \sum_t h_t`."""
-
-    combine = staticmethod(ratio)
-    by_group = True
-
-    def __init__(self, h):
-        self.h = h
-
-    def shares(self):
-        """Return what every round counts, up to a factor."""
-        return self.h
-
-    def terms(self, scores):
-        """Return the terms of the estimate."""
+        if self.h is None:
+            return (scores,)
+        if self.by_context:
+            return (self.value + len(scores) * (self.h * scores - self.expected),)
         return self.h * scores, self.h
 
 
 def uniform(rounds):
     """Weigh all rounds the same."""
-    return UniformForm()
+    return Counts()
 
 
 def two_point(rounds):
@@ -62,23 +109,68 @@ def two_point(rounds):
     #
     # between that of a logger that leaves the arm to its floor :math:`t^{-a}` for good
     # and that of one that has settled on it.
-    e, a, n = _probabilities_of_the_arm(rounds), rounds.floor_decay, len(rounds)
+    e, n, a = _probabilities_of_the_arm(rounds), len(rounds), rounds.floor_decay
     t = np.arange(1, n + 1)
     left_to_the_floor = (1 - a) / ((1 - a) + n * (t / n) ** a - t)
     share = (1 - e) * left_to_the_floor + e / (1 + n - t)
     share = np.clip(share, 0, 1)
     left = np.concatenate([[1.0], np.cumprod(1 - share[:-1])])
-    return RatioForm(np.sqrt(e * share * left))
+    return Counts(np.sqrt(e * share * left))
 
 
 def min_variance(rounds):
     r"""Weigh contexts by :math:`h_t(x) = 1 / \sum_a \pi(a|x)^2 / e_t(a|x)`."""
-    return contextual_form(rounds, lambda variances: 1 / variances)
+    return contextual(rounds, lambda variances: 1 / variances)
 
 
 def stable_variance(rounds):
     r"""Weigh contexts by the square root of what `min_variance` takes."""
-    return contextual_form(rounds, lambda variances: 1 / np.sqrt(variances))
+    return contextual(rounds, lambda variances: 1 / np.sqrt(variances))
+
+
+def contextual(rounds, weight):
+    r"""Weigh rounds by weights that differ by context, normalised at each by itself."""
+    # A plain weighted mean with :math:`h_t(x_t)` would favour the contexts at which the
+    # logger has little variance. Instead every context has its own sum of weights,
+    #
+    # .. math:: \hat V = \sum_t B_t, \quad B_t = \frac{h_t(x_t)}{Z(x_t)} G_t, \quad
+    #     Z(x) = \sum_s h_s(x), \qquad
+    #     SE^2 = \sum_t \Big(B_t - \sum_s \frac{h_t(x_s)}{Z(x_s)} B_s\Big)^2.
+    #
+    # The logger is asked in every round at the contexts of all: O(T^2 K), in blocks.
+    code, square, contexts = _distinct(rounds)
+    size, n = max(BLOCK_ENTRIES // len(square), 1), len(rounds)
+
+    def blocks():
+        for start in range(0, n, size):
+            block = slice(start, min(start + size, n))
+            yield block, weight(rounds.logger.variances(block, square, contexts))
+
+    kept = list(blocks()) if size >= n else None  # few weights are
+    total, own = np.zeros(len(square)), np.empty(n)
+    for block, h in kept or blocks():
+        total += h.sum(axis=0)
+        own[block] = h[np.arange(len(h)), code[block]]
+    share = np.divide(own, total[code], out=np.zeros(n), where=own > 0)
+    added = share * rounds.scores
+    by_context = np.bincount(code, added, len(total))
+    by_context = np.divide(by_context, total, out=by_context, where=total > 0)
+    expected = np.concatenate([h @ by_context for _, h in kept or blocks()])
+    value = float(added.sum())
+    if not (total > 0).all():  # contexts at which the policy is never followed
+        value = float("nan")
+    return Counts(share, expected, value)
+
+
+def _distinct(rounds):
+    """Return what tells rounds apart: the policy's probabilities and the context."""
+    key, contexts = rounds.pi, rounds.logs.context
+    if not rounds.logger.context_free:
+        if not isinstance(contexts, np.ndarray):
+            return np.arange(len(rounds)), rounds.pi**2, contexts
+        key = np.hstack([rounds.pi, contexts])
+    _, first, code = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    return code.ravel(), rounds.pi[first] ** 2, take_rows(contexts, first)
 
 
 def cadr(rounds):
@@ -98,7 +190,7 @@ def cadr(rounds):
     known = (variance > 0) & (np.arange(len(rounds)) > 0)
     h = np.zeros(len(rounds))
     h[known] = variance[known] ** -0.5
-    return RatioForm(h if h.any() else np.ones(len(rounds)))
+    return Counts(h if h.any() else np.ones(len(rounds)))
 
 
 WEIGHTINGS = {

@@ -24,7 +24,7 @@ with R the range of the rewards [2]_.
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.special import expit
@@ -49,19 +49,20 @@ DELTA = 0.05  # its probability of failure
 PARTS = Extract(lambda r: [x for x in (r.w, r.pi, r.q, r.v) if x is not None])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowsInMemory:
     """The rounds of a policy, and what a model says of them, read when asked for."""
 
     target: Target  # the policy
     source: object  # of the model, or None
     positive: PositiveRounds
+    observers: tuple = ()  # that look at the rounds beside
 
-    @property
+    @cached_property
     def numbers(self):
         """Arrays w, pi, q and v of all rounds; None for what there is not."""
         about = self.positive.all_logs, self.target, self.source, self.positive
-        found = terms_of(PARTS, *about)
+        found = terms_of(PARTS, *about, self.observers)
         return [*found, *[None] * (4 - len(found))]
 
     @property

@@ -505,11 +505,13 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _enter(self, whole, name):
         """Enter the pass over a part of a log with what the evaluator sums there."""
-        raise ValueError(
-            f"{type(self).__name__} cannot be summed over parts of a log: its value "
-            "cannot be computed from sums over rounds. Evaluate rounds in memory: "
-            "lazy.sample(1_000_000)."
-        )
+        if type(self).terms is BaseEvaluator.terms:
+            raise ValueError(
+                f"{type(self).__name__} cannot be summed over parts of a log: its "
+                "value cannot be computed from sums over rounds. Evaluate rounds in "
+                "memory: lazy.sample(1_000_000)."
+            )
+        whole.enter(name, self)
 
     def _enter_frame(self, whole, name):
         """Enter the pass over a lazy frame, where formulas take columns."""
@@ -541,7 +543,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _known_of_sums(self, summary, log, n_rounds):
         """Return the estimate, and what a value is told beside it, by name."""
-        return known_of_sums(self, summary, log)
+        return known_of_sums(self, summary, log, n_rounds)
 
     def _unstated_model(self):
         """Get why its reward model cannot serve parts of a log; None: it can."""

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from skope_ope.evaluators.core._arms import known_of_arms
 from skope_ope.evaluators.core._drowned import (
     drowned_finding,
     huge_finding,
@@ -32,7 +33,7 @@ from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.logs._known_range import known_range
 
 
-def known_of_sums(evaluator, summary, log):
+def known_of_sums(evaluator, summary, log, n_rounds=None):
     """Return the estimate, and what a value is told beside it, by name.
 
     Parameters
@@ -43,7 +44,11 @@ def known_of_sums(evaluator, summary, log):
         Its sums.
     log : BanditLogs, LogSums or None
         What is known of the rounds that enter.
+    n_rounds : int, default=None
+        Number of all rounds, those of sample weight zero, too.
     """
+    if evaluator.sampling.arms is not None:
+        return known_of_arms(evaluator, summary, log, n_rounds)
     estimate, overlap, rows = summary.estimate(), summary.overlap, summary.rows
     weighted, uses_model = evaluator.requires.weights, evaluator.requires.model
     warned, beyond = [], []

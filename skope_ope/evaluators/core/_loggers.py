@@ -42,7 +42,8 @@ class Loggers(Observer):
                 code = np.maximum(np.cumsum(count > 0) - 1, 0)
                 self.index = code[self.index]
         self.proba = None
-        if len(self) == 1:  # nothing to pool: the recorded propensity is the mixture
+        if len(self) == 1 and logs.propensity is not None:
+            # nothing to pool: the recorded propensity is the mixture
             self.proba = logs.propensity[:, None]
         elif logs.logger_proba is not None:
             self.proba = logs.logger_proba

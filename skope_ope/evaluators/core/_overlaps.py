@@ -106,6 +106,8 @@ class MixtureOverlap(Overlap):
 
 def overlap_of(evaluator, summary):
     """Return the `Overlap` of the weights as they enter, from a `Summary`."""
+    if evaluator.sampling.arms is not None:  # there are no propensities
+        return None
     if evaluator.proposal == "mixture":
         return MixtureOverlap.of_sums(summary)
     if evaluator.sampling.by == "rounds":

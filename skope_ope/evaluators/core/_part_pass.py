@@ -21,11 +21,18 @@ from skope_ope.evaluators.core._engine import Job, offset_of, run
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._loggers import Loggers
-from skope_ope.evaluators.core._part_weights import KINDS, ROUNDS
-from skope_ope.evaluators.core._proposal import kind_of_sums
+from skope_ope.evaluators.core._part_weights import KINDS, ROUNDS, Wanted
+from skope_ope.evaluators.core._proposal import kind_of_sums, tallied_as
+from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summary import SumsByDesign
-from skope_ope.evaluators.core._sums import REWARD, WEIGHT, JointSums, weighted_of
-from skope_ope.evaluators.core._target import Target, check_target
+from skope_ope.evaluators.core._sums import (
+    REWARD,
+    WEIGHT,
+    JointSums,
+    weighted_of,
+    weights_of,
+)
+from skope_ope.evaluators.core._target import Target, by_logger, check_target_on
 from skope_ope.evaluators.core._weight_bound import propensity_of_actions
 
 LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
@@ -47,7 +54,7 @@ class PartPass:
         self.joints, self.ends, self.tallies = {}, {}, {}
         told = getattr(self.logs, "logger_proba", None) is not None
         self.facts = {None: {"logger_proba": told}}
-        self._targets, self._given, self._views = {}, [], {}
+        self._targets, self._given = {}, []
         self._passes, self._weights, self._terms = {}, {}, []
         self._weighted, self._extremes, self.strata = {}, {}, {}
 
@@ -80,11 +87,14 @@ class PartPass:
             self.joints[name] = JointSums(design, self.offset)
         return self.joints[name]
 
-    def seen_as(self, view):
-        """Return the rounds as a function of the logs shows them, one for all."""
-        if view not in self._views:
-            self._views[view] = view(self.logs)
-        return self._views[view]
+    @cached_property
+    def by_logger(self):
+        """The rounds with loggers in the place of actions."""
+        return by_logger(self.logs)
+
+    def seen_by(self, evaluator):
+        """Return the rounds as an evaluator sees them, one for all."""
+        return self.by_logger if evaluator.sampling.arms == "logger" else self.logs
 
     def target(self, policy, logs=None, make=Target):
         """Return the target of a policy, one for all evaluators."""
@@ -111,14 +121,17 @@ class PartPass:
     def enter(self, name, evaluator):
         """Add the jobs of an evaluator on all policies."""
         source = evaluator.reward_model_ if evaluator.requires.model else None
+        logs = self.seen_by(evaluator)
         for policy in self.policies:
-            target = self.target(policy)
-            check_target(evaluator, target)
+            target = self.target(policy, logs)
+            check_target_on(evaluator, target, logs)
             one = self.resolved.get((name, policy), evaluator)
             self.add((name, policy, None), one, target, source)
 
     def add(self, owner, evaluator, target, source=None):
         """Add the job of an evaluator on a policy, and return it."""
+        if evaluator.sampling.arms is not None:
+            return self._add_arms(owner, evaluator, target)
         policy, sums = owner[1], self._sums_of(evaluator)
         kind = kind_of_sums(evaluator), *owner[1:]
         job, seen = Job(evaluator, target, source, owner, sums), (*kind, id(source))
@@ -137,6 +150,25 @@ class PartPass:
                 self._weighted[kind] = Job(of, target, None, owner, sums)
                 self.add_job(self._weighted[kind])
             job.weighted = self._weighted[kind]
+        return job
+
+    def _add_arms(self, owner, evaluator, target):
+        """Add the job of an evaluator whose samples are the rounds of arms."""
+        logs, mixes = self.seen_by(evaluator), evaluator.requires.mixture
+        name, code, labels = "actions", logs.action_index, logs.actions
+        if mixes:  # of loggers, who tell all blocks who acted
+            who = self.loggers.logs
+            name, code, labels = "arms", who.logger_index, who.loggers
+        elif logs is not self.logs:  # a pass of its own
+            name = "arms of loggers"
+        sums = self.sums_by(name, self.part.design.with_strata(code, labels.tolist()))
+        job = Job(evaluator, target, None, owner, sums, RoundEnds())
+        self.ends[owner] = job.extremes
+        wanted = weights_of(tallied_as(evaluator), owner[1])
+        if wanted not in self.tallies:
+            observer = Wanted(self, wanted, target, logs.actions)
+            self.pass_over(logs).observers.append(observer)
+        self.add_job(job, logs)
         return job
 
     def _sums_of(self, evaluator):

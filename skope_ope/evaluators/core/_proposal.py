@@ -7,12 +7,13 @@ from operator import attrgetter
 
 # What a round weighs: "logger" and "own_logger" against the probability of whoever
 # acted, where all rounds are one sample and where each logger has a sample of its own;
-# "mixture" against the probability under all loggers.
+# "mixture" against the probability under all loggers; None: against none.
 PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
 WEIGHTS = {
     "logger": PLAIN_WEIGHT,
     "own_logger": PLAIN_WEIGHT,
     "mixture": attrgetter("b"),
+    None: attrgetter("pi"),
 }
 
 
@@ -27,15 +28,24 @@ class Sampling:
     n_folds : int, default=None
         Folds into which the rounds of every logger are cut, each a stratum; None: they
         are not cut.
+    arms : {"action", "logger"}, default=None
+        What a policy chooses among, where samples are those of arms.
     """
 
     by: str = "rounds"
     n_folds: int | None = None
+    arms: str | None = None
 
     @property
     def name(self):
         """What the sums are found by."""
         return self.by if self.n_folds is None else f"{self.by} in {self.n_folds} folds"
+
+
+def tallied_as(evaluator):
+    """Return what tells the weights of an evaluator, and what a policy wants, apart."""
+    arms = evaluator.sampling.arms
+    return evaluator.proposal if arms is None else f"wanted of {arms}s"
 
 
 def weight_of(evaluator):

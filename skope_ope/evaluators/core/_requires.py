@@ -32,6 +32,8 @@ class Requires:
         tell, or those of each; None: from none that are estimated.
     refits : bool, default=False
         Whether the reward model is fitted anew for every policy.
+    all_actions : bool, default=False
+        Whether the policy's probabilities of all actions enter without a model, too.
     logs : tuple of type, default=(BanditLogs,)
         Kinds of logs that it takes.
     """
@@ -42,6 +44,7 @@ class Requires:
     reward_range: bool = False
     divergences: Literal["pooled", "per_logger"] | None = None
     refits: bool = False
+    all_actions: bool = False
     logs: tuple = (BanditLogs,)
 
     def mixes(self, logs: BanditLogs) -> bool:

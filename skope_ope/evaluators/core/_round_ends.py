@@ -45,6 +45,13 @@ class RoundEnds(WithPairs):
             found = powers_of(terms)
             self.powers = found if self.powers is None else self.powers + found
 
+    def take(self, block, rounds, evaluator, design):
+        """Add the terms of a block."""
+        terms, enter = evaluator.terms(rounds), block.entering
+        some = terms if enter is None else [term[enter] for term in terms]
+        if len(some[0]):
+            self.add_terms(some, powers=True)
+
     def __add__(self, other):
         """Return the extremes of both parts."""
         if not isinstance(other, RoundEnds):

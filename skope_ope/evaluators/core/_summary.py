@@ -17,6 +17,7 @@ import joblib
 import numpy as np
 
 from skope_ope._pairs import WithPairs
+from skope_ope.evaluators.core._arms import Arms
 from skope_ope.evaluators.core._estimate import (
     ROUNDING,
     Estimate,
@@ -29,6 +30,7 @@ from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._pooling import pooled, stratified
 from skope_ope.evaluators.core._products import quadratic
+from skope_ope.evaluators.core._proposal import tallied_as
 from skope_ope.evaluators.core._sums import REWARD, weights_of
 from skope_ope.logs._validation import plain
 
@@ -80,10 +82,10 @@ class SumsByDesign(WithPairs):
 
 def summary_of(found, evaluator, job):
     """Return the `Summary` of an evaluator on a policy, from what a pass found."""
-    kind = evaluator.proposal or job[0]
+    kind = tallied_as(evaluator) or job[0]
     weights, counts = weights_of(kind, job[1]), found.counts
-    if kind == "wanted of loggers":
-        counts = counts.of_loggers()  # they are the arms
+    if evaluator.sampling.arms == "logger":
+        counts = counts.of_loggers()
     out = Summary(
         evaluator,
         found.sums.of(job),
@@ -132,6 +134,8 @@ class Summary:
     @cached_property
     def pooling(self):
         """What strata count, from their sums."""
+        if self.evaluator.sampling.arms is not None:
+            return Arms.of_sums(self.evaluator, self).pooling
         weights = self.evaluator.stratum_weights(self)
         return pooled if weights is None else stratified(weights)
 

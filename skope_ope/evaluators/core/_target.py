@@ -8,6 +8,7 @@ import numpy as np
 
 from skope_ope.exceptions import RowError
 from skope_ope.logs._row_container import own
+from skope_ope.logs._validation import check_distributions, plain
 from skope_ope.policies._action_probabilities import (
     answers_alone,
     policy_probabilities,
@@ -72,8 +73,53 @@ class Target:
 def check_target(evaluator, target):
     """Raise where a policy is none that an evaluator can value."""
     refuse_learning(type(evaluator).__name__, target)
-    if evaluator.requires.model:
+    if evaluator.requires.model or evaluator.requires.all_actions:
         check_all_actions(evaluator, target)
+
+
+def check_target_on(evaluator, target, logs):
+    """Raise where it cannot value a policy on logs as it sees them, see `by_logger`."""
+    if evaluator.sampling.arms != "logger":
+        check_target(evaluator, target)
+        return
+    try:
+        check_target(evaluator, target)
+        if target.policy is not None:
+            policy_probabilities(target.policy, logs[:1])
+        else:
+            check_distributions("policy", np.asarray(target.array, dtype=np.float64))
+    except ValueError as error:
+        raise ValueError(said_of_loggers(str(error), logs)) from error
+
+
+def said_of_loggers(text, logs):
+    """Say of loggers what was said of actions."""
+    text = text.split(" If they can be taken")[0]
+    text = text.replace("action", "logger").split("; the probability of the logged")[0]
+    return (
+        f"{text.rstrip('.')}. With match='logger' the policy chooses among the loggers "
+        f"{[plain(label) for label in logs.actions]}."
+    )
+
+
+def by_logger(logs):
+    """Return logs whose actions are the loggers."""
+    if logs.loggers is None:
+        raise ValueError(
+            "match='logger' needs the logger of every round. Pass logger=... to "
+            "BanditLogs, or use match='action'."
+        )
+    out = logs._copy()
+    out.__dict__.update(
+        actions=logs.loggers,
+        action=logs.logger,
+        action_index=logs.logger_index,
+        **dict.fromkeys(
+            ("available", "propensity", "logging_proba", "logger_proba"), None
+        ),
+        action_context=None,
+    )
+    return out
 
 
 def refuse_learning(name, target):

@@ -106,10 +106,10 @@ def _check_covered(result):
     facts, sample = result.bound_facts, result.arms
     learned = any(isinstance(one, LearnedRoundsWarning) for one in result.warnings)
     beyond = {
-        "self_normalized=True": sample.self_normalized,
+        "self_normalized=True": sample.evaluator.self_normalized,
         "strata": sample.stratum is not None,
         "a mixture of loggers": sample.under is not None,
-        "sample weights that differ": sample.omega is not None,
+        "sample weights that differ": sample.design.omega is not None,
         "groups, whose rounds depend on each other": sample.design.clustered,
         "slates, whose number is not known": facts["arms"] is None,
         "a policy that learned from these rounds": learned,

@@ -11,14 +11,16 @@ from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._slate_target import SlateTarget
-from skope_ope.evaluators.core._target import Target, check_all_actions
+from skope_ope.evaluators.core._target import (
+    Target,
+    check_target_on,
+    said_of_loggers,
+)
 from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import check_distributions, is_frame, plain
-from skope_ope.policies._action_probabilities import policy_probabilities
-from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.logs._validation import is_frame
 
 _MISSING = object()
 _WANTED = Extract(lambda rounds: (rounds.pi,))
@@ -97,60 +99,17 @@ def wanted_by(target, logs, positive, observer):
     return terms_of(_WANTED, logs, target, None, positive, [observer], tables=True)[0]
 
 
-def stationary_target(evaluator, policy, logs):
-    """Return the `Target` of a policy that does not learn and tells of all actions."""
-    target = Target(policy, logs)
-    _check_stationary(evaluator, target)
-    return target
-
-
-def _check_stationary(evaluator, target):
-    """Raise where a policy learns, or does not tell of all actions."""
-    if isinstance(target.policy, AdaptivePolicy):
-        raise TypeError(
-            f"{type(target.policy).__name__} learns while it acts, and "
-            f"{type(evaluator).__name__} evaluates stationary policies. Use Replay "
-            "or DRns. Or evaluate the policy as it is now: policy.frozen()."
-        )
-    check_all_actions(evaluator, target)
-
-
 def target_of_arms(evaluator, policy, logs):
     """Return the `Target` of a policy over the actions of `logs`, or over loggers."""
     # Where these logs are those of `by_logger`, errors speak of loggers.
-    if evaluator.match != "logger":
-        return stationary_target(evaluator, policy, logs)
     try:
         target = Target(policy, logs)
     except ValueError as error:
-        raise ValueError(_of_loggers(str(error), logs)) from error
-    check_target_of_arms(evaluator, target, logs)
+        if evaluator.match != "logger":
+            raise
+        raise ValueError(said_of_loggers(str(error), logs)) from error
+    check_target_on(evaluator, target, logs)
     return target
-
-
-def check_target_of_arms(evaluator, target, logs):
-    """Raise where a `Target` does not tell of all actions, or of all loggers."""
-    if evaluator.match != "logger":
-        _check_stationary(evaluator, target)
-        return
-    try:
-        _check_stationary(evaluator, target)
-        if target.policy is not None:
-            policy_probabilities(target.policy, logs[:1])
-        else:
-            check_distributions("policy", np.asarray(target.array, dtype=np.float64))
-    except ValueError as error:
-        raise ValueError(_of_loggers(str(error), logs)) from error
-
-
-def _of_loggers(text, logs):
-    """Say of loggers what was said of actions."""
-    text = text.split(" If they can be taken")[0]
-    text = text.replace("action", "logger").split("; the probability of the logged")[0]
-    return (
-        f"{text.rstrip('.')}. With match='logger' the policy chooses among the loggers "
-        f"{[plain(label) for label in logs.actions]}."
-    )
 
 
 def match_slates(policy, logs, stratum=None, omega=None):
@@ -223,26 +182,6 @@ def counts_by_stratum(code, n_arms, stratum=None, omega=None):
     n_strata = int(stratum.max()) + 1
     counts = _counted(stratum * n_arms + code, omega, n_strata * n_arms)
     return counts.reshape(n_strata, n_arms)
-
-
-def by_logger(logs):
-    """Return logs whose actions are the loggers."""
-    if logs.loggers is None:
-        raise ValueError(
-            "match='logger' needs the logger of every round. Pass logger=... to "
-            "BanditLogs, or use match='action'."
-        )
-    out = logs._copy()
-    out.__dict__.update(
-        actions=logs.loggers,
-        action=logs.logger,
-        action_index=logs.logger_index,
-        **dict.fromkeys(
-            ("available", "propensity", "logging_proba", "logger_proba"), None
-        ),
-        action_context=None,
-    )
-    return out
 
 
 def strata_of(logs, name):

@@ -132,9 +132,6 @@ class StaticEvaluator(BaseEvaluator):
         [result] = evaluate_jobs([prepared_job(self, target, positive)], positive)
         return result
 
-    def _enter(self, whole, name):
-        whole.enter(name, self)
-
     def _enter_frame(self, whole, name):
         source = self.reward_model_ if self.requires.model else None
         for policy in whole.policies:

@@ -10,7 +10,7 @@ from skope_ope import AdaptiveDR, AdaptiveIPS, BanditLogs, ConstantPolicy, Doubl
 from skope_ope.datasets import make_adaptive_logs
 from skope_ope.datasets._adaptive_logs import AdaptiveWorld, simulate_histories
 from skope_ope.evaluators.adaptive_logger._weightings import WEIGHTINGS
-from skope_ope.evaluators.core._overlap import Support
+from skope_ope.evaluators.core._jobs import prepared_job
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._target import Target
 from tests.evaluators.adaptive_logger import _tiny as tiny
@@ -18,19 +18,18 @@ from tests.evaluators.adaptive_logger import _tiny as tiny
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 
-def form_of(evaluator, logs, policy):
-    positive = PositiveRounds(logs)
-    target, support = Target(policy, logs), Support(positive)
-    scored = evaluator.fit(logs)._scored(target, logs, positive, support)
-    return WEIGHTINGS[evaluator.weighting](scored)
+def resolved(evaluator, logs, policy):
+    """The evaluator that knows what the rounds count."""
+    about = Target(policy, logs), PositiveRounds(logs)
+    return prepared_job(evaluator.fit(logs), *about)[0]
 
 
 def weights_of(evaluator, logs, policy):
     """h_t of every round at its own context, whatever the normalisation."""
-    form = form_of(evaluator, logs, policy)
-    if hasattr(form, "h"):
-        return form.h
-    return form.share * form_total(evaluator, logs, policy)
+    counts = resolved(evaluator, logs, policy).counts
+    if not counts.by_context:
+        return counts.h
+    return counts.h * form_total(evaluator, logs, policy)
 
 
 def form_total(evaluator, logs, policy):
@@ -77,13 +76,11 @@ def test_weighted_scores_are_differences_of_a_martingale(weighting):
         logger, _ = tiny.logger_of(logs, contextual=False)
         policy = np.tile([1.0, 0.0], (3, 1))
         evaluator.set_params(logger=logger)
-        positive, target = PositiveRounds(logs), Target(policy, logs)
-        fitted = evaluator.fit(logs)
-        scored = fitted._scored(target, logs, positive, Support(positive))
-        h = WEIGHTINGS[weighting](scored).h
+        found = resolved(evaluator, logs, policy)
+        h = found.counts.h
         if np.ptp(h) == 0:  # nothing varies in so short a log: all count the same
             h = np.zeros(3)
-        total += probability * h * (scored.scores - tiny.Q[:, 0].mean())
+        total += probability * h * (found.rounds.scores - tiny.Q[:, 0].mean())
     assert_allclose(total, 0, atol=1e-12)
 
 
@@ -92,8 +89,8 @@ def test_cadr_without_any_spread_counts_all_rounds():
     found = AdaptiveDR(weighting="cadr").fit(logs, 0.7).evaluate(ConstantPolicy(0))
     assert_allclose(found.value, 0.7)
     nothing, first = logs.replace(reward=np.zeros(50)), np.tile([1.0, 0.0], (50, 1))
-    form = form_of(AdaptiveDR(weighting="cadr", reward_model=0.0), nothing, first)
-    assert_array_equal(form.h, np.ones(50))
+    found = resolved(AdaptiveDR(weighting="cadr", reward_model=0.0), nothing, first)
+    assert_array_equal(found.counts.h, np.ones(50))
 
 
 # -- coverage -----------------------------------------------------------------------
