@@ -21,7 +21,7 @@ from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, terms_at
 from skope_ope.evaluators.core._requires import LogFacts
-from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._summary import Summary
@@ -218,7 +218,7 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
             largest, source = np.full(len(w), w.max()), LOGGED
 
         def terms(weight, end):
-            rounds = StoredRounds(w=weight, r=end, q=given.q, v=given.v)
+            rounds = Rounds(w=weight, r=end, q=given.q, v=given.v)
             return terms_at(*self.terms(rounds))
 
         some = largest, np.zeros(len(w))

@@ -15,7 +15,7 @@ import numpy as np
 
 from skope_ope.evaluators.adaptive_logger._logger_at import logger_of
 from skope_ope.evaluators.core._functions import mean, ratio
-from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.logs._row_container import take_rows
 
 BLOCK_ENTRIES = 1 << 19  # weights of a block of rounds at all contexts, 4 MiB
@@ -28,7 +28,7 @@ class RoundsInOrder:
         self.evaluator, self._target = evaluator, rows.target
         self.floor_decay = evaluator.floor_decay
         self.logs = logs = rows.positive.all_logs
-        self.given = StoredRounds.of(rows.numbers, logs.reward, 0.0, logs)
+        self.given = Rounds.of(rows.numbers, logs.reward, 0.0, logs)
         self.scores, self.v = evaluator.scores(self.given), self.given.v
         if self.v is None:  # no model: all of a score is the correction
             self.v, self.correction = np.zeros(len(logs)), self.scores
