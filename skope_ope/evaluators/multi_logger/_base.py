@@ -131,15 +131,6 @@ class MultiLoggerEvaluator(StaticEvaluator):
             return "cross_fit splits all rounds. Pass cross_fit=None."
         return super()._unstated(logs)
 
-    def _enter_frame(self, whole, name):
-        if self._strategy.estimates is not None:
-            raise ValueError(
-                f"{type(self).__name__} cannot be summed inside a lazy frame: "
-                f"divergences={self.divergences!r} are estimated from all rounds. Pass "
-                "one number per logger."
-            )
-        super()._enter_frame(whole, name)
-
     @property
     def requires(self):
         """Whether the probabilities of all loggers enter, and a model."""

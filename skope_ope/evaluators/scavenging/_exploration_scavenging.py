@@ -23,6 +23,7 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 )
 from skope_ope.evaluators.core._part_weights import Wanted
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._proposal import Sampling
 from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rows import Rows
@@ -33,7 +34,6 @@ from skope_ope.evaluators.scavenging._arms import (
     SURE,
     Arms,
     ArmTerms,
-    ColumnArmTerms,
 )
 from skope_ope.evaluators.scavenging._bounds import theorem_bound
 from skope_ope.evaluators.scavenging._matching import (
@@ -53,7 +53,6 @@ from skope_ope.evaluators.scavenging._summed_arms import (
     estimate_of_sums,
     reach_of_sums,
 )
-from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
@@ -159,6 +158,8 @@ class ExplorationScavenging(BaseEvaluator):
         "on_missing": [StrOptions({"warn", "nan"})],
     }
 
+    sampling = Sampling("arms")
+
     def __init__(
         self,
         *,
@@ -238,17 +239,6 @@ class ExplorationScavenging(BaseEvaluator):
         """Rewards of arms; where all loggers are known these are their mixture."""
         mixture = "if known" if self.match == "action" else False
         return Requires(weights=False, mixture=mixture, logs=(BanditLogs, SlateLogs))
-
-    def _enter_frame(self, whole, name):
-        mixes = self.requires.mixes(whole.rounds)
-        role = "logger" if mixes else self.match
-        sums = whole.sums_by("actions" if role == "action" else "arms", role)
-        formula = ColumnArmTerms(self.self_normalized, mixes or None)
-        for policy in whole.policies:
-            target = whole.target(policy, self.match)
-            check_all_actions(self, target)
-            whole.add_wanted(self.proposal, policy, target, self.match)
-            whole.add_arms((name, policy, None), formula, sums, target)
 
     def _enter(self, whole, name):
         logs, mixes = whole.logs, self.requires.mixes(whole.logs)

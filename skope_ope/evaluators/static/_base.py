@@ -254,9 +254,6 @@ class StaticEvaluator(BaseEvaluator):
             return f"{auto.name}='auto' is chosen from all rounds. Pass a number."
         return self._unstated_model()
 
-    def _enter_frame(self, whole, name):
-        self._enter(whole, name)  # its formulas take columns as they take arrays
-
     def _enter(self, whole, name):
         source = self.reward_model_ if self.requires.model else None
         for policy in whole.policies:
