@@ -107,7 +107,8 @@ def ask_log(whole):
         sums = {name: answers.total(one) for name, one in asked.items()}
         sums.setdefault("mass_square", float(counts.n))
         found.log = out = LogSums.of(whole.first.logs(counts))
-        out.n, out.n_logged, out.mass = counts.n, found.n_logged, counts.mass
+        out.n, out.mass = counts.n, counts.mass
+        out.n_logged = int(answers.total("n"))
         out._action_counts = counts.counts.sum(axis=0).astype(int)
         if rounds.loggers is not None:
             out._logger_counts = counts.counts.sum(axis=1).astype(int)

@@ -11,6 +11,7 @@ answers: of all rounds, or of those of every label of a column.
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import product
+from math import inf
 
 import numpy as np
 
@@ -84,20 +85,15 @@ class Found:
     """What a lazy frame answered of some rounds: as a `PartPass` has it."""
 
     answers: object
-    cells: object  # answers by group; None: there are none
     counts: RoundCounts
     propensity: np.ndarray | None  # those of the actions, where they belong to these
+    rounds_of_halves: np.ndarray  # see `Extremes`
+    cells: object = None  # answers by group
     joints: dict = field(default_factory=dict)  # see `PartPass`
     ends: dict = field(default_factory=dict)  # see `PartPass`
     tallies: dict = field(default_factory=dict)  # see `PartPass`
     extremes: dict = field(default_factory=dict)  # of importance weights
-    rounds_of_halves: np.ndarray | None = None  # see `Extremes`
     log: object = None  # what is known of the log; None for the rounds of a label
-
-    @property
-    def n_logged(self):
-        """Number of rounds, those that weigh nothing, too."""
-        return int(self.answers.total("n"))
 
 
 class FramePass:
@@ -244,18 +240,14 @@ class FramePass:
         if rounds.has("group"):
             some = {role: key for role, key in strata.items() if role in roles}
             cells = self._by_group(first | some, len(answers))
-        labels = {
-            role: self._labels(counted.strata(role)[0].tolist(), role)
-            for role in counting
-        }
-        parts = [
-            {None: one} if by is None or one is None else one.by("by")
-            for one in (answers, counted, cells)
-        ]
+        labels = {role: self._labels(counted, role) for role in counting}
+        every = None if by is None else "by"
+        counted = counted.by(every)
+        cells = {} if cells is None else cells.by(every)
         out = {}
-        for label, part in parts[0].items():
-            out[label] = found = self._found(part, parts[1][label], labels)
-            found.cells = None if cells is None else parts[2][label]
+        for label, some in answers.by(every).items():
+            out[label] = found = self._found(some, counted[label], labels)
+            found.cells = cells.get(label)
             for read in readers if found.counts.n else ():
                 read(found)
         return out
@@ -283,9 +275,9 @@ class FramePass:
         self.n_buckets = N_BUCKETS
         return self._answers(self.cells, keys | {"group": bucket})
 
-    def _labels(self, found, role):
+    def _labels(self, counted, role):
         """Return the labels of actions or loggers that were stated, or found."""
-        lazy, found = self.first.lazy, list(map(plain, found))
+        lazy, found = self.first.lazy, counted.strata(role)[0].tolist()
         stated = {"action": lazy.actions, "logger": lazy.loggers}[role]
         if stated is None:
             return found
@@ -303,29 +295,27 @@ class FramePass:
     def _found(self, answers, counted, labels):
         """Return what was `Found` of some rounds, as far as their numbers."""
         loggers, actions = labels.get("logger", [None]), labels["action"]
-        shape, code = (len(loggers), len(actions)), 0
-        for role, known in (("logger", loggers), ("action", actions)):
-            some, which = counted.strata(role if role in labels else None)
-            code = code * len(known) + places_in(known, [*map(plain, some)])[which]
+        shape, code, propensity = (len(loggers), len(actions)), 0, None
+        for role, known in labels.items():
+            some, which = counted.strata(role)
+            code = code * len(known) + places_in(known, some.tolist())[which]
         n, mass = (counted[name] for name in self._counted)
         counts = np.bincount(code, n, np.prod(shape)).reshape(shape)
-        limits, propensity = self._limits(answers), None
         if self._of_actions is not None:
-            low, high = np.full((2, len(actions)), [[np.inf], [-np.inf]])
+            low, high = np.full((2, len(actions)), [[inf], [-inf]])
             np.fmin.at(low, code % len(actions), counted[self._of_actions[0]])
             np.fmax.at(high, code % len(actions), counted[self._of_actions[1]])
             seen = counts.any(axis=0)
             if (low[seen] == high[seen]).all():
                 propensity = np.where(seen, low, 0.0)
-        about = int(n.sum()), float(mass.sum()), actions, loggers, counts, limits
-        found = Found(answers, None, RoundCounts(*about), propensity)
-        rounds = [
-            [answers.of(name, upper=half)[0] for name in ("n", self._some)]
-            for half in (False, True)
-        ]
-        found.rounds_of_halves = np.array(rounds)
-        found.rounds_of_halves[0] -= found.rounds_of_halves[1]
-        return found
+        about = int(n.sum()), float(mass.sum()), actions, loggers, counts
+        half, rounds = answers.keys["half"].astype(int), ("n", self._some)
+        return Found(
+            answers,
+            RoundCounts(*about, self._limits(answers)),
+            propensity,
+            np.stack([np.bincount(half, answers[one], 2) for one in rounds], axis=1),
+        )
 
 
 class FrameSums:

@@ -102,13 +102,14 @@ class FrameQuery:
         self.unguarded = found
         return column(GUARD)
 
-    def _levels(self, wanted, told):
+    def _levels(self, wanted):
         """Return the definitions that some columns need, in lists."""
         # Those of a list depend on lists before it only.
         defined = {name: Column(*key) for key, name in self._defined.items()}
         if self.unguarded is not None:
-            ok = all_of(list(self._passes(told)))
-            defined[GUARD] = where(ok, self.unguarded, None)
+            numbers = [one for _, one, _ in self.checks.values() if one is not None]
+            passed = [*(ok for ok, *_ in self.checks.values()), are_finite(numbers)]
+            defined[GUARD] = where(all_of(passed), self.unguarded, None)
         depth, levels = {}, []
 
         def place(name):
@@ -138,45 +139,17 @@ class FrameQuery:
         number = label if self.schema[name].is_float() else None
         self.check(label_known(label.key[1]), message, number)
 
-    def _passes(self, told):
-        """Yield what is true of a row that passes all checks."""
-        # Where a sum would be NaN with a number (told), that tells it for nothing.
-        numbers = {}
-        for ok, number, _ in self.checks.values():
-            yield ok
-            if number is not None and not self.reached([number]) <= told:
-                numbers[number.key] = number
-        if numbers:
-            yield are_finite(numbers.values())
-
-    def reached(self, columns):
-        """Return the names that were read and whose NaN makes a column NaN, a set."""
-        defined = {name: Column(*key) for key, name in self._defined.items()}
-        if self.unguarded is not None:
-            defined[GUARD] = self.unguarded
-        names = set().union(*(found.passing_nan() for found in columns))
-        while made := names & defined.keys():
-            names = names.difference(made).union(
-                *(defined[name].passing_nan() for name in made)
-            )
-        return names
-
     def refusal(self, n_rows):
         """Return what is said of the rows that are not what they should be."""
-        narwhals, wanted, asked = self.narwhals, set(), []
-        for k, (ok, number, is_told) in enumerate(self.checks.values()):
+        asking, asked, told = Asking(self), [], []
+        for message, (ok, number, is_told) in self.checks.items():
             good = ok if number is None else ok & are_finite([number])
             bad = where(good, 0.0, 1.0)
             least = where(good, LARGEST, number) if is_told else bad
-            wanted |= bad.names() | least.names()
-            asked.append(expression(bad, narwhals).sum().alias(f"b{k}"))
-            asked.append(expression(least, narwhals).min().alias(f"least{k}"))
-        if not asked:
-            return ""
-        row = self.prepared(wanted).select(*asked).collect()
-        told = []
-        for k, (message, (*_, is_told)) in enumerate(self.checks.items()):
-            n, least = (float(row[f"{one}{k}"].to_numpy()[0]) for one in ("b", "least"))
+            asked.append((message, is_told, asking.sum(bad), asking.least(least)))
+        row = asking.asked({}).collect()
+        for message, is_told, *names in asked:
+            n, least = (float(row[name].to_numpy()[0]) for name in names)
             what = (
                 f", the least is {least:.9g}"
                 if least < LARGEST
@@ -194,12 +167,12 @@ class FrameQuery:
         row = self.prepared(names).select(*dict.fromkeys(names)).head(1).collect()
         return [float(row[name].to_numpy()[0]) for name in names]
 
-    def prepared(self, wanted, told=frozenset()):
+    def prepared(self, wanted):
         """Return the frame of the columns that were read, and of some that are made."""
         narwhals = self.narwhals
         read = [found.alias(name) for name, found in self._read.values()]
         frame = self.frame.select(*read)
-        for level in self._levels(wanted, told):
+        for level in self._levels(wanted):
             frame = frame.with_columns(
                 *(expression(c, narwhals).alias(name) for name, c in level.items())
             )
@@ -213,7 +186,7 @@ class Asking:
         self.query, self._asked = query, {}
 
     def sum(self, found):
-        """Ask for the sum of a column, None for ones; returns the name of the answer."""
+        """Ask for the sum of a column, None for ones; returns a name."""
         return "n" if found is None else self._ask("sum", found)
 
     def least(self, found):
@@ -234,7 +207,7 @@ class Asking:
         query = self.query
         good = "n" if query.unguarded is None else self._ask("count", column(GUARD))
         try:
-            asked = self._built({name: key.key[1] for name, key in keys.items()})
+            asked = self.asked({name: key.key[1] for name, key in keys.items()})
             if n_most is not None:
                 asked = asked.head(n_most + 1)
             how = {"engine": "streaming"} if query.backend == "polars" else {}
@@ -251,27 +224,21 @@ class Asking:
             raise ValueError(
                 "the lazy frame has no rows: an estimate needs at least one round."
             )
-        if n_good != n or any(np.isnan(columns[name]).any() for name in self._sums):
-            refused = query.refusal(n)  # large numbers may also sum to NaN
-            if refused or n_good != n:
-                raise ValueError(f"{refused}. Drop or correct these rows.")
+        if n_good != n:
+            raise ValueError(f"{query.refusal(n)}. Drop or correct these rows.")
         return Answers(labels, columns)
 
-    @property
-    def _sums(self):
-        """The columns that are summed, by the names of the answers."""
-        pairs = self._asked.items()
-        return {name: Column(*key) for (how, key), name in pairs if how == "sum"}
-
-    def _built(self, keys):
+    def asked(self, keys):
+        """Return the frame of the answers."""
         narwhals = self.query.narwhals
         wanted, names = [narwhals.len().alias("n")], set(keys.values())
         for (how, key), name in self._asked.items():
             found = Column(*key)
             names |= found.names()
             wanted.append(getattr(expression(found, narwhals), how)().alias(name))
-        told = self.query.reached(self._sums.values())
-        frame = self.query.prepared(sorted(names), told)
+        frame = self.query.prepared(sorted(names))
+        if not keys:
+            return frame.select(*wanted)
         return frame.group_by(*keys.values()).agg(*wanted)
 
 

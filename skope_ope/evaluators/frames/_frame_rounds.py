@@ -19,6 +19,7 @@ from skope_ope.evaluators.frames._frame_query import INSTEAD, LARGEST
 from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 
 TINIEST = float(np.finfo(np.float64).tiny)  # one over less is infinite
+MOST = 1 + 1e-9  # a probability of one that is rounded
 
 
 class FrameRounds:
@@ -37,9 +38,7 @@ class FrameRounds:
         self.reward = self._reward()
         self.omega = None
         if self.has("sample_weight"):
-            self.omega = self._number(
-                "sample_weight", "sample_weight must be a finite number >= 0", 0.0
-            )
+            self.omega = self._one("sample_weight", "be a finite number >= 0", 0.0)
         self.p = self._propensity()
         if self.p is None:
             self.reward = query.guarded(self.reward)
@@ -80,23 +79,25 @@ class FrameRounds:
         names = self.lazy.roles[role]
         return [names] if isinstance(names, str) else list(names)
 
-    def _number(self, role, message, low=-LARGEST, high=LARGEST):
-        [name] = self._names(role)
-        found = self.query.number(name, role)
+    def _number(self, name, what, message, low=-LARGEST, high=LARGEST):
+        """Return a column of numbers; others than within limits are refused."""
+        found = self.query.number(name, what)
         self.query.check_number(found, f"column {name!r}: {message}", low, high)
         return found
+
+    def _one(self, role, *limits):
+        """Return the only column of a role."""
+        [name] = self._names(role)
+        return self._number(name, role, f"{role} must {limits[0]}", *limits[1:])
 
     def _many(self, role):
         """Return one column of probabilities per action, or logger, or None."""
         if not self.has(role):
             return None
-        found = []
-        for name in self._names(role):
-            found.append(self.query.number(name, role))
-            self.query.check_number(
-                found[-1], f"column {name!r}: {role} must lie in [0, 1]", 0.0, 1 + 1e-9
-            )
-        return found
+        message = f"{role} must lie in [0, 1]"
+        return [
+            self._number(one, role, message, 0.0, MOST) for one in self._names(role)
+        ]
 
     def label(self, role):
         """Return the labels of a role."""
@@ -115,7 +116,7 @@ class FrameRounds:
         return found
 
     def _reward(self):
-        found = self._number("reward", "reward must be a finite number")
+        found = self._one("reward", "be a finite number")
         if self.reward_range is not None:
             low, high = map(float, self.reward_range)
             number = where(found - found == 0.0, found, low)  # others are told above
@@ -133,7 +134,7 @@ class FrameRounds:
         if number is not None:  # the same in all rounds
             return self.query.guarded(self.query.define(self.reward * 0.0 + number))
         if self.has("propensity"):
-            p = self._number("propensity", "propensity must lie in (0, 1]", TINIEST, 1)
+            p = self._one("propensity", "lie in (0, 1]", TINIEST, 1)
         elif self.logging_proba is not None:
             p = self._logged(self.logging_proba)
         elif self.logger_proba is not None and self.has("logger"):
@@ -172,16 +173,11 @@ class FrameRounds:
         """Return the `PolicyColumns` of a policy."""
         who = "the policy" if name is None else f"policy {name!r}"
         names = self._columns_of(what, who)
-        found = [self.query.number(one, who) for one in names]
         if isinstance(self.lazy.columns.get(what, what), str):
-            self.query.check_number(
-                found[0],
-                f"column {names[0]!r}: {who} must hold probabilities of the logged "
-                "actions in [0, 1]",
-                0.0,
-                1 + 1e-9,
-            )
-            return PolicyColumns(self, found[0], None)
+            message = "must hold probabilities of the logged actions in [0, 1]"
+            limits = f"{who} {message}", 0.0, MOST
+            return PolicyColumns(self, self._number(names[0], who, *limits), None)
+        found = [self.query.number(one, who) for one in names]
         near = PROBA_TOLERANCE
         whole = self.query.define(total(found))
         fit = [one >= 0 for one in found] + [whole >= 1 - near, whole <= 1 + near]
@@ -210,12 +206,9 @@ class FrameRounds:
         source = getattr(source, "number", getattr(source, "name", source))
         if isinstance(source, Real):
             return self.query.define(total(policy.table) * float(source)), float(source)
-        names = self._columns_of(source, f"the reward model of {name}", "predictions")
-        found = []
-        for one in names:
-            q = self.query.number(one, f"the reward model of {name}")
-            self.query.check_number(q, f"column {one!r}: model values must be finite")
-            found.append(q)
+        who = f"the reward model of {name}"
+        names = self._columns_of(source, who, "predictions")
+        found = [self._number(one, who, "model values must be finite") for one in names]
         logged = self._logged(found)
         pairs = zip(policy.table, found, strict=True)
         return self.query.define(total([pi * q for pi, q in pairs])), logged
@@ -232,7 +225,7 @@ class FrameRounds:
             "logger_proba is 0 for every logger, but one of them took this action. "
             "Correct logger_proba",
             TINIEST,
-            1 + 1e-9,
+            MOST,
         )
         return self.query.define(where(found > 0, found, None))
 

@@ -48,11 +48,14 @@ def frame_sums(policies, evaluators, lazy, *, sources=None, reward_model=None, b
 
     def part_sums(found):
         bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
-        if not found.counts.n:
-            return PartSums(found.n_logged, policies, bare)
+        about = int(found.answers.total("n")), policies, bare
         facts = {None: {"logger_proba": bool(lazy.roles.get("logger_proba"))}}
         sums = SumsByDesign(found.joints), found.tallies, found.ends, facts, found.log
-        return PartSums(found.n_logged, policies, bare, found.counts, *sums)
+        return (
+            PartSums(*about, found.counts, *sums)
+            if found.counts.n
+            else PartSums(*about)
+        )
 
     with beyond_floats():
         found = passed()[None]
