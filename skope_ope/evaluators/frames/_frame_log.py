@@ -3,6 +3,7 @@
 """What is known of the log behind a lazy frame: its first rows, and sums of all."""
 
 from copy import copy
+from functools import cached_property
 from types import SimpleNamespace
 
 import numpy as np
@@ -42,7 +43,7 @@ class FirstRows:
         table = first_table(self.lazy, FIRST, columns).rename_columns(names)
         return table.group_by(roles).aggregate(asked)
 
-    @property
+    @cached_property
     def may_belong_to_actions(self):
         """Whether every action has a propensity of its own."""
         if self.lazy._reading.stated.get("propensity") is not None:
@@ -123,27 +124,23 @@ def ask_log(whole):
         more = len(counts.actions) - whole.first.n_actions
         if out.propensities is not None:
             first, out.propensities = out.propensities, copy(out.propensities)
-            _fill(out.propensities, first, counts, sums, ends["p"](answers), more)
+            every = out.propensities
+            # no test rests on these two alone
+            every.total = first.total * counts.n / first.n
+            every.log_sum = first.log_sum * counts.n / first.n
+            every.n, every.mass, every.law = counts.n, counts.mass, None
+            every.low, every.high = ends["p"](answers)
+            for name in ("mass_square", "gap", "gap_square", "gap_cross"):
+                setattr(every, name, sums[name])
+            every.gap, every.gap_square = every.about(more)
+            every.gap_cross -= more * every.mass_square
             if first.by_action is not None:  # of the first rows: is it so of all?
-                out.propensities.by_action = found.propensity
+                every.by_action = found.propensity
         out.groups = None
         if found.cells is not None:
             out.groups = _groups(whole, found.cells, by_group, more)
 
     return read
-
-
-def _fill(out, first, counts, sums, ends, more):
-    """Fill in the sums of all propensities; those of the first rows stand for some."""
-    # no test rests on these two alone
-    out.total, out.log_sum = (
-        value * counts.n / first.n for value in (first.total, first.log_sum)
-    )
-    out.n, out.mass, (out.low, out.high), out.law = counts.n, counts.mass, ends, None
-    for name in ("mass_square", "gap", "gap_square", "gap_cross"):
-        setattr(out, name, sums[name])
-    out.gap, out.gap_square = out.about(more)
-    out.gap_cross -= more * out.mass_square
 
 
 def _groups(whole, cells, by_group, more):

@@ -145,7 +145,7 @@ class FramePass:
             check_all_actions(evaluator, target)
             v, q = values = rounds.model(evaluator.reward_model_, target, name)
             columns = {"q": q, "v": v, "gap": v - q}
-            ends = {name: self.ask_ends(one) for name, one in columns.items()}
+            ends = {what: self.ask_ends(one) for what, one in columns.items()}
         if weights not in self._weights:
             self._weights.add(weights)
             some = ask_weights(self, evaluator.proposal, policy, target)

@@ -33,9 +33,9 @@ def frame_sums(policies, evaluators, lazy, *, sources=None, reward_model=None, b
         name: _ready(evaluator, (sources or {}).get(name), reward_model)
         for name, evaluator in evaluators.items()
     }
-    first = FirstRows(lazy)
-    about, shares = About(first.offset), None
-    if {"logger", "logger_proba"} <= {role for role, one in lazy.roles.items() if one}:
+    first, roles, shares = FirstRows(lazy), lazy.roles, None
+    about = About(first.offset)
+    if roles.get("logger") and roles.get("logger_proba") and len(lazy.loggers) > 1:
         shares = _shares(lazy, about)
 
     def passed(by=None):
@@ -49,13 +49,11 @@ def frame_sums(policies, evaluators, lazy, *, sources=None, reward_model=None, b
     def part_sums(found):
         bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
         about = int(found.answers.total("n")), policies, bare
-        facts = {None: {"logger_proba": bool(lazy.roles.get("logger_proba"))}}
+        facts = {None: {"logger_proba": bool(roles.get("logger_proba"))}}
         sums = SumsByDesign(found.joints), found.tallies, found.ends, facts, found.log
-        return (
-            PartSums(*about, found.counts, *sums)
-            if found.counts.n
-            else PartSums(*about)
-        )
+        if not found.counts.n:
+            return PartSums(*about)
+        return PartSums(*about, found.counts, *sums)
 
     with beyond_floats():
         found = passed()[None]
