@@ -9,7 +9,7 @@ from skope_ope.evaluators._model_facts import model_facts
 from skope_ope.evaluators._prepared import check_policies, refuse_learning
 from skope_ope.evaluators._summary_facts import facts
 from skope_ope.evaluators._value_summary import ValueSummary
-from skope_ope.evaluators.frames._pushdown import frame_sums
+from skope_ope.evaluators.frames._frame_sums import frame_sums
 from skope_ope.evaluators.parts._partition_sums import logger_shares, partition_sums
 from skope_ope.evaluators.parts._rows_of_files import Reading, resolved
 from skope_ope.evaluators.parts._stated import Stated

@@ -513,14 +513,6 @@ class BaseEvaluator(CallbackSupport, Estimator):
             )
         whole.enter(name, self)
 
-    def _enter_frame(self, whole, name):
-        """Enter the pass over a lazy frame, where formulas take columns."""
-        raise TypeError(
-            f"{type(self).__name__} cannot be computed inside a lazy frame, because "
-            "its terms are not arithmetic of columns. Write the frame to parquet, "
-            "and scan the files: scan_logs(folder, ...)."
-        )
-
     def _estimate_of_sums(self, summary):
         """Return the estimate from a `Summary` of all parts."""
         return Estimate(summary.sums, self.combine, summary.pooling)

@@ -12,24 +12,7 @@ import operator
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-FLAGS = (
-    "is",
-    "known",
-    "all",
-    np.less,
-    np.less_equal,
-    np.greater,
-    np.greater_equal,
-    np.equal,
-    np.not_equal,
-    np.bitwise_and,
-    np.bitwise_or,
-)
-ARITHMETIC = {
-    np.add: operator.add,
-    np.subtract: operator.sub,
-    np.multiply: operator.mul,
-    np.divide: operator.truediv,
+FLAG_OF = {
     np.less: operator.lt,
     np.less_equal: operator.le,
     np.greater: operator.gt,
@@ -39,6 +22,13 @@ ARITHMETIC = {
     np.bitwise_and: operator.and_,
     np.bitwise_or: operator.or_,
 }
+ARITHMETIC = FLAG_OF | {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.divide: operator.truediv,
+}
+FLAGS = "is", "known", "all", *FLAG_OF
 NAMED = ("column", "is", "known")
 TREES = {"sum": operator.add, "all": operator.and_}
 COMMUTE = (np.add, np.multiply, np.minimum, np.maximum)
@@ -59,10 +49,6 @@ class Column(NDArrayOperatorsMixin):
         """Return the names of all columns that this is made of, a set."""
         return _names(self.key)
 
-    def passing_nan(self):
-        """Return the names of columns whose NaN makes this NaN, a set."""
-        return _passing_nan(self.key)
-
     def astype(self, dtype):
         """Return ones and zeros for what is true and false."""
         return where(self, 1.0, 0.0) if self.is_flag else self
@@ -70,10 +56,7 @@ class Column(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         known = ufunc in ARITHMETIC or ufunc in FUNCTIONS
         if method != "__call__" or kwargs or not known:
-            raise TypeError(
-                f"numpy's {ufunc.__name__} cannot be computed inside a lazy frame. "
-                "Write the frame to parquet files, and scan these."
-            )
+            raise _unknown(ufunc)
         if ufunc is np.multiply:
             one, other = inputs
             for flag, value in ((one, other), (other, one)):
@@ -89,15 +72,19 @@ class Column(NDArrayOperatorsMixin):
             return args[0] * 0.0
         if function is np.where:
             return where(*args)
-        raise TypeError(
-            f"numpy's {function.__name__} cannot be computed inside a lazy frame. "
-            "Write the frame to parquet files, and scan these."
-        )
+        raise _unknown(function)
 
     __hash__ = None
 
     def __repr__(self):
         return f"Column{self.key!r}"
+
+
+def _unknown(function):
+    return TypeError(
+        f"numpy's {function.__name__} cannot be computed inside a lazy frame. "
+        "Write the frame to parquet files, and scan these."
+    )
 
 
 def column(name):
@@ -142,16 +129,6 @@ def _names(key):
     if key[0] in NAMED:
         return {key[1]}
     return set().union(*map(_names, key[1:]))
-
-
-def _passing_nan(key):
-    if not isinstance(key, tuple) or key[0] in FLAGS:
-        return set()
-    if key[0] == "column":
-        return {key[1]}
-    if key[0] == "sum" or key[0] in ARITHMETIC:
-        return set().union(*map(_passing_nan, key[1:]))
-    return set()
 
 
 def _key(value):

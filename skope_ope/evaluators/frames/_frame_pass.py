@@ -2,36 +2,49 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A pass over the rounds of a lazy frame, which the library behind it makes.
 
-Evaluators enter a `FramePass` as they enter the pass over a part of a log in memory.
-Their formulas are the same; what comes back is the same sums.
+The formulas of the evaluators are those of arrays, and what comes back is what a pass
+over rounds in memory finds. One query asks for everything, by half, logger and action;
+with groups another asks for sums by group. What asks also returns what reads the
+answers: of all rounds, or of those of every label of a column.
 """
 
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import product
 from math import inf
 
 import numpy as np
 
+from skope_ope.evaluators.core._design import Frame
+from skope_ope.evaluators.core._engine import offset_of
 from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
+from skope_ope.evaluators.core._origins import straight, total
 from skope_ope.evaluators.core._part_weights import LOGGERS
+from skope_ope.evaluators.core._proposal import kind_of_sums, tallied_as
 from skope_ope.evaluators.core._round_ends import RoundEnds
-from skope_ope.evaluators.core._summary import N_BUCKETS
-from skope_ope.evaluators.core._sums import weighted_of, weights_of
-from skope_ope.evaluators.frames._columns import where
-from skope_ope.evaluators.frames._frame_log import FrameLog
-from skope_ope.evaluators.frames._frame_query import FrameQuery
-from skope_ope.evaluators.frames._frame_rounds import FrameRounds
-from skope_ope.evaluators.frames._frame_sums import (
-    CellAnswers,
-    Cells,
-    FrameSums,
-    Strata,
-    sum_of,
+from skope_ope.evaluators.core._summary import N_BUCKETS, N_GROUPS
+from skope_ope.evaluators.core._sums import (
+    REWARD,
+    UPPER,
+    WEIGHT,
+    WHOLE,
+    JointSums,
+    weighted_of,
+    weights_of,
 )
-from skope_ope.evaluators.frames._frame_weights import FrameWanted, FrameWeights
+from skope_ope.evaluators.core._tally import RoundCounts, Tally, places_in
+from skope_ope.evaluators.frames._columns import where
+from skope_ope.evaluators.frames._frame_log import ask_log
+from skope_ope.evaluators.frames._frame_query import Asking, FrameQuery
+from skope_ope.evaluators.frames._frame_rounds import FrameRounds
+from skope_ope.evaluators.frames._frame_weights import ask_weights
+from skope_ope.evaluators.static._base import check_all_actions
+from skope_ope.logs._validation import plain
 
-N_GROUPS = 100_000  # clusters that are told apart
+FAR = 0.999  # share of the squared mean in a mean square that costs three digits
+EQUAL = 1 - 1e-9  # the same of terms that may all be equal
+MOST_ACTIONS = 1000  # of more, rounds are counted by action in a query of its own
 
 
 @dataclass
@@ -41,218 +54,392 @@ class About:
     offset: float = 0.0  # what is subtracted from rewards and model values
     # What is subtracted from the terms, and slants, by the name of their design
     origins: dict = field(default_factory=dict)
-    # Whether a weight is larger than the root of the number of rounds
-    has_large_weights: bool = False
+    bound: float | None = None  # the root of the number of rounds, if a weight is more
+    n_logged: int = 0  # how many rounds were met; 0: none so far
+
+    def learn(self, found):
+        """Learn from what was found; return whether it must be asked for again."""
+        # Sums of squares of what lies far from zero lose the digits that tell it apart.
+        # The first rows tell where rewards lie; where the others lie elsewhere the same
+        # is asked once more, about what was found.
+        limits, offset = np.array(found.counts.reward_range), self.offset
+        if offset_of(limits - offset):
+            offset = offset_of(limits)
+        origins = {name: best_origin(j, offset) for name, j in found.joints.items()}
+        bound = found.counts.n**0.5
+        weights = (w for one in found.extremes.values() for w in one.weights.values())
+        is_large = any(w > bound for w in weights)
+        moved = offset != self.offset or any(
+            slants or any(near != 0.0 for near in one)
+            for one, slants in origins.values()
+        )
+        if moved or is_large:
+            self.offset, self.origins = offset, origins
+            self.bound = bound if is_large else None
+        return moved or is_large
+
+
+@dataclass
+class Found:
+    """What a lazy frame answered of some rounds: as a `PartPass` has it."""
+
+    answers: object
+    counts: RoundCounts
+    propensity: np.ndarray | None  # those of the actions, where they belong to these
+    rounds_of_halves: np.ndarray  # see `Extremes`
+    cells: object = None  # answers by group
+    joints: dict = field(default_factory=dict)  # see `PartPass`
+    ends: dict = field(default_factory=dict)  # see `PartPass`
+    tallies: dict = field(default_factory=dict)  # see `PartPass`
+    extremes: dict = field(default_factory=dict)  # of importance weights
+    log: object = None  # what is known of the log; None for the rounds of a label
 
 
 class FramePass:
     """What several evaluators want of several policies on the rounds of a frame."""
 
-    # It stands in the place of a `PartPass`.
+    def __init__(self, first, policies, about, shares=None):
+        self.first, self.policies, self.about = first, policies, about
+        self.query = FrameQuery(first.lazy.frame)
+        self.rounds = rounds = FrameRounds(self.query, first.lazy, shares)
+        self.asking, self.cells = Asking(self.query), Asking(self.query)
+        self.counting = self.asking
+        if first.n_actions > MOST_ACTIONS:
+            self.counting = Asking(self.query)
+        self.joints, self._targets, self._weights = {}, {}, set()
+        self._readers, self.n_buckets = [], None
+        self.gain = rounds.reward - about.offset if about.offset else rounds.reward
+        # how many rounds weigh something, and how much
+        omega, one = rounds.omega, None
+        if omega is not None:
+            one = where(omega > 0, 1.0, 0.0)
+        self.count = self.asking.sum(one)
+        self._counted = [*map(self.counting.sum, (one, omega))]
+        self.count_by_group, self.mass_by_group = map(self.cells.sum, (one, omega))
+        self._limits = self.ask_ends(rounds.reward)
+        self._some = self.asking.sum(where(rounds.reward != 0.0, 1.0, 0.0))
+        self.heaviest = self.ask_ends(1.0 if omega is None else omega)
+        self._of_actions = None
+        if first.may_belong_to_actions:
+            p = rounds.counted(rounds.p)
+            self._of_actions = self.counting.least(p), self.counting.largest(p)
 
-    keeps_rounds, resolved = False, {}
+    # -- what is asked -----------------------------------------------------------
+    def add(self, evaluator, name, policy):
+        """Ask for the sums of an evaluator on a policy."""
+        rounds, about = self.rounds, self.about
+        if evaluator.sampling.by == "arms":
+            self._add_arms(evaluator, name, policy)
+            return
+        if evaluator.proposal is None:
+            raise TypeError(
+                f"{type(evaluator).__name__} cannot be computed inside a lazy frame, "
+                "because its terms are not arithmetic of columns. Write the frame to "
+                "parquet, and scan the files: scan_logs(folder, ...)."
+            )
+        target, weights = self.target(policy), weights_of(evaluator.proposal, policy)
+        offset = 0.0 if evaluator.shift_with is None else about.offset
+        values, ends = (None, None), {}
+        if evaluator.requires.model:
+            check_all_actions(evaluator, target)
+            v, q = values = rounds.model(evaluator.reward_model_, target, name)
+            columns = {"q": q, "v": v, "gap": v - q}
+            ends = {what: self.ask_ends(one) for what, one in columns.items()}
+        if weights not in self._weights:
+            self._weights.add(weights)
+            some = ask_weights(self, evaluator.proposal, policy, target)
+            self._readers.append(some)
+        owner, sums = (name, policy, None), self.sums_by(evaluator.sampling.by)
+        terms = evaluator.terms(rounds.of(target, values, offset))
+        sums.put(owner, terms, evaluator.shift_with, along_of(evaluator))
+        if evaluator.requires.weights:
+            formula = WeightedRewards(evaluator)
+            terms = formula.terms(rounds.of(target, offset=about.offset))
+            weighted = weighted_of(kind_of_sums(evaluator), policy)
+            sums.put(weighted, terms, formula.shift_with)
 
-    def __init__(
-        self,
-        lazy,
-        policies,
-        counts,
-        shares=None,
-        about=None,
-        n_groups=N_GROUPS,
-        n_buckets=N_BUCKETS,
-    ):
-        self.lazy, self.policies, self.counts = lazy, policies, counts
-        self.about = About() if about is None else about
-        self.n_groups, self.n_buckets = n_groups, n_buckets
-        self.query = FrameQuery(lazy.frame)
-        self.rounds = FrameRounds(self.query, lazy, counts, shares)
-        self.moved = self.rounds.less(self.about.offset)
-        self.joints = {}
-        self._targets, self._weights = {}, {}
-        self._model_ends, self._arm_ends = {}, {}
-        self.asking = self.query.asking()
-        self._rewards = self._ends_of(self.rounds.reward)
-        upper, some = self.rounds.upper, where(self.rounds.reward != 0.0, 1.0, 0.0)
-        columns = some, upper, upper * some
-        self._halves = ["n", *(self.asking.sum(self.query.define(x)) for x in columns)]
-        omega = self.rounds.omega
-        self._heaviest = None if omega is None else self._ends_of(omega)[1]
+        def read(found):
+            found.ends[owner] = extremes = copy(found.extremes[weights])
+            extremes.rounds = found.rounds_of_halves
+            for what, read_ends in ends.items():
+                setattr(extremes, what, read_ends(found.answers))
 
-    # -- what evaluators call ----------------------------------------------------
-    def sums_by(self, name, role=None):
-        """Return the `FrameSums` of a design, by its name."""
-        if name not in self.joints:
-            if name == LOGGERS and self.rounds.has("logger"):
-                role = "logger"
-            self.joints[name] = FrameSums(role, self)
-        return self.joints[name]
+        self._readers.append(read)
+
+    def _add_arms(self, evaluator, name, policy):
+        """Ask for the sums of an evaluator whose samples are arms."""
+        rounds, arm, owner = self.rounds, evaluator.sampling.arms, (name, policy, None)
+        role = "logger" if evaluator.requires.mixture else arm
+        arms = weights_of(tallied_as(evaluator), policy)
+        target = self.target(policy, arm)
+        check_all_actions(evaluator, target)
+        offset = 0.0 if evaluator.shift_with is None else self.about.offset
+        terms = evaluator.terms(rounds.of(target, offset=offset))
+        sums = self.sums_by("actions" if role == "action" else "arms", role)
+        sums.put(owner, terms, evaluator.shift_with)
+        ends = [*map(self.ask_ends, terms)]
+        wanted = [self.asking.sum(rounds.weighed(one)) for one in target.table]
+        largest = self.asking.largest(rounds.weighed(target.pi))
+
+        def read(found):
+            answers, counts = found.answers, found.counts
+            found.ends[owner] = RoundEnds()
+            found.ends[owner].terms = np.array([one(answers) for one in ends])
+            labels = counts.actions if arm == "action" else counts.loggers
+            found.tallies[arms] = tally = Tally([None], labels)
+            tally.wanted[0] = [answers.total(one) for one in wanted]
+            tally.largest[0] = answers.most(largest)
+
+        self._readers.append(read)
 
     def target(self, policy, role="action"):
         """Return the columns of a policy, the same for all evaluators."""
-        key = policy, role
-        if key not in self._targets:
+        if (policy, role) not in self._targets:
             what = self.policies[policy]
-            self._targets[key] = self.rounds.policy(what, policy, role)
-        return self._targets[key]
+            self._targets[policy, role] = self.rounds.policy(what, policy, role)
+        return self._targets[policy, role]
 
-    def add(self, owner, formula, sums, target, source=None, make=None):
-        """Add the terms of an evaluator on a policy, see `PartPass`."""
-        rounds = self.rounds if formula.shift_with is None else self.moved
-        values = ()
-        if source is not None:
-            values = rounds.model(source, target, owner[0])
-        sums.put(
-            owner,
-            formula.terms(rounds.of(target, *values)),
-            formula.shift_with,
-            along_of(formula),
-        )
-        kind, policy = formula.proposal, owner[1]
-        offset = 0.0 if formula.shift_with is None else self.about.offset
-        asked = values and (*values, values[0] - values[1])  # v, q and their gap
-        ends = tuple(map(self._ends_of, asked)), weights_of(kind, policy), offset
-        self._model_ends[owner] = ends
-        weighted = weighted_of(kind, policy)
-        if formula.requires.weights:
-            terms = WeightedRewards(formula).terms(self.moved.of(target))
-            sums.put(weighted, terms, WeightedRewards.shift_with)
+    def sums_by(self, name, role=None):
+        """Return the `FrameSums` of a design, by its name."""
+        if name not in self.joints:
+            if name == LOGGERS and self.rounds.loggers is not None:
+                role = "logger"
+            self.joints[name] = FrameSums(name, role, self)
+        return self.joints[name]
 
-    def add_arms(self, owner, formula, sums, target):
-        """Add the terms of arms on a policy, and ask for their extremes."""
-        rounds = self.rounds if formula.shift_with is None else self.moved
-        terms = formula.terms(rounds.of(target))
-        sums.put(owner, terms, formula.shift_with)
-        self._arm_ends[owner] = tuple(map(self._ends_of, terms))
-
-    def add_weights(self, kind, policy, target):
-        """Have weights of a policy observed: "logger", "own_logger" or "mixture"."""
-        owner = weights_of(kind, policy)
-        if owner not in self._weights:
-            self._weights[owner] = FrameWeights(self, kind, policy, target)
-
-    def add_wanted(self, kind, policy, target, role):
-        """Have observed what a policy wants of all actions, or loggers."""
-        owner = weights_of(kind, policy)
-        if owner not in self._weights:
-            arms = self.counts.actions if role == "action" else self.counts.loggers
-            self._weights[owner] = FrameWanted(self, target, arms)
-
-    def _ends_of(self, found):
+    def ask_ends(self, found):
         """Ask for the extremes of a column in the rounds that weigh something."""
         if isinstance(found, float):
-            return found, found
-        found = self.query.define(self.counted(found))
-        return self.asking.least(found), self.asking.largest(found)
-
-    def heaviest(self, strata):
-        """Return the largest sample weight, from the answers by stratum."""
-        if self._heaviest is None:
-            return 1.0
-        return float(strata.largest(self._heaviest).max())
-
-    def counted(self, found):
-        """Return a column that is null in rounds that weigh nothing."""
-        omega = self.rounds.omega
-        return found if omega is None else where(omega > 0, found, None)
+            return lambda answers: (found, found)
+        found = self.rounds.counted(found)
+        low, high = self.asking.least(found), self.asking.largest(found)
+        return lambda answers: (answers.least(low), answers.most(high))
 
     # -- answers -----------------------------------------------------------------
     def run(self, by=None):
-        """Ask the frame."""
-        rounds, cells = self.rounds, {}
-        self._count = rounds.count(self.asking)
-        for name, sums in self.joints.items():
-            if rounds.has("group") and sums.role not in cells:
-                cells[sums.role] = self.query.asking()
-            about = self.about.origins.get(name, (None, {}))
-            sums.ask(*about, self.asking, cells.get(sums.role))
-        roles = [sums.role for sums in self.joints.values() if sums.role]
-        self._roles = list(dict.fromkeys(roles))
-        log = FrameLog(self) if by is None else None
-        if rounds.has("group") and log is not None:
-            log.ask_cells(cells.setdefault(None, self.query.asking()))
-        first = [] if by is None else [self.rounds.column_label(by)]
-        keys = [rounds.label(role) for role in self._roles]
-        answers = self.asking.run([*first, *keys])
-        by_cell = {role: self._by_cell(first, role, one) for role, one in cells.items()}
+        """Ask the frame; return what was `Found`, by label of a column."""
+        rounds, first = self.rounds, {}
+        if by is not None:
+            first["by"] = rounds.column_label(by, "label")
+        strata = {} if rounds.loggers is None else {"logger": rounds.label("logger")}
+        counting = strata | {"action": rounds.label("action")}
+        roles = {one.role for one in self.joints.values() if one.role}
+        if self.counting is self.asking or "action" in roles:
+            strata = counting
+        readers = [*self._readers, *(one.ask() for one in self.joints.values())]
         if by is None:
-            out = self._taken(answers, by_cell)
-            whole = Strata(answers, None)
-            out.log = log.taken(whole, out.reward_limits, by_cell.get(None))
-            return {None: out}
-        return {
-            label: self._taken(part, {r: one.of(label) for r, one in by_cell.items()})
-            for label, part in answers.by_first_key().items()
-        }
-
-    def _by_cell(self, first, role, asking):
-        """Return the answers by stratum and cluster."""
-        rounds, asked = self.rounds, CellAnswers()
-        asked.count, asked.mass = rounds.count(asking), sum_of(asking, rounds.omega)
-        keys = [*first, *([rounds.label(role)] if role else [])]
-        group = rounds.label("group")
-        answers = asking.run([*keys, group], self.n_groups)
-        if len(answers) > self.n_groups:
-            asked.n_buckets = self.n_buckets
-            number = rounds.bucket("group", self.n_buckets)
-            answers = asking.run([*keys, number or group])
-            if number is None:
-                answers = answers.bucketed(self.n_buckets)
-        asked.answers = answers
-        return asked
-
-    def _taken(self, answers, by_cell):
-        """Return what the answers are for one label, or for all rounds."""
-        roles, out = self._roles, Taken()
-        strata = {
-            role: Strata(answers, roles.index(role) if role else None)
-            for role in [None, *roles]
-        }
-        for name, sums in self.joints.items():
-            cells = by_cell.get(sums.role)
-            cells = None if cells is None else Cells(cells)
-            out.joints[name] = sums.taken(strata[sums.role], self._count, cells)
-        whole = strata[None]
-        out.n_logged = int(answers.n.sum())
-        out.reward_limits = tuple(
-            _of(whole, end, k) for k, end in enumerate(self._rewards)
-        )
-        for owner, terms in self._arm_ends.items():
-            out.ends[owner] = ends = RoundEnds()
-            pairs = [[_of(whole, end, k) for k, end in enumerate(one)] for one in terms]
-            ends.terms = np.array(pairs)
-        found = {}
-        for owner, weights in self._weights.items():
-            taken = weights.taken(strata)
-            out.tallies[owner], found[owner], limits = taken
-            if limits is not None:
-                out.ends[owner] = limits
-        rounds = np.array([whole.of(name)[0] for name in self._halves])
-        for owner, (values, weights, offset) in self._model_ends.items():
-            out.ends[owner] = ends = copy(found[weights])
-            ends.rounds = np.array([rounds[:2] - rounds[2:], rounds[2:]])
-            moves = offset, offset, 0.0
-            for name, pair, move in zip(("v", "q", "gap"), values, moves, strict=False):
-                known = (_of(whole, end, k) for k, end in enumerate(pair))
-                setattr(ends, name, tuple(end + move for end in known))
+            readers.append(ask_log(self))
+        keys = first | {"half": rounds.upper} | strata
+        answers = self._answers(self.asking, keys)
+        counted = answers
+        if self.counting is not self.asking:
+            counted = self._answers(self.counting, first | counting)
+        cells = None
+        if rounds.has("group"):
+            some = {role: key for role, key in strata.items() if role in roles}
+            cells = self._by_group(first | some, len(answers))
+        labels = {role: self._labels(counted, role) for role in counting}
+        every = None if by is None else "by"
+        counted = counted.by(every)
+        cells = {} if cells is None else cells.by(every)
+        out = {}
+        for label, some in answers.by(every).items():
+            out[label] = found = self._found(some, counted[label], labels)
+            found.cells = cells.get(label)
+            for read in readers if found.counts.n else ():
+                read(found)
         return out
 
+    def _answers(self, asking, keys, n_most=None):
+        """Return the answers by some keys; no query may meet other rounds."""
+        answers, known = asking.run(keys, n_most), self.about
+        n = int(answers.total("n"))
+        known.n_logged = known.n_logged or n
+        if n != known.n_logged and (n_most is None or len(answers) <= n_most):
+            raise RuntimeError(
+                f"the lazy frame had {known.n_logged:,} rows, and then {n:,}: it "
+                "changed while it was read. Scan a copy that does not change."
+            )
+        return answers
 
-@dataclass
-class Taken:
-    """What a lazy frame answered of some rounds: as a `PartPass` has it."""
+    def _by_group(self, keys, n_strata):
+        """Return the answers by stratum and group, or by hash bucket of the groups."""
+        bucket = self.query.bucket(self.first.lazy.roles["group"][0], N_BUCKETS)
+        keys = keys | {"group": self.rounds.label("group")}
+        most = None if bucket is None else N_GROUPS * n_strata
+        answers = self._answers(self.cells, keys, most)
+        if most is None or len(answers.strata("group")[0]) <= N_GROUPS:
+            return answers
+        self.n_buckets = N_BUCKETS
+        return self._answers(self.cells, keys | {"group": bucket})
 
-    n_logged: int = 0  # number of rounds
-    # Smallest and largest reward of those that weigh something
-    reward_limits: tuple = (inf, -inf)
-    joints: dict = field(default_factory=dict)  # see `PartPass`
-    ends: dict = field(default_factory=dict)  # see `PartPass`
-    tallies: dict = field(default_factory=dict)  # see `PartPass`
-    log: object = None  # what is known of the log; None for the rounds of a label
+    def _labels(self, counted, role):
+        """Return the labels of actions or loggers that were stated, or found."""
+        lazy, found = self.first.lazy, counted.strata(role)[0].tolist()
+        stated = {"action": lazy.actions, "logger": lazy.loggers}[role]
+        if stated is None:
+            return found
+        labels = [plain(label) for label in stated.tolist()]
+        unknown = [label for label in found if label not in set(labels)]
+        if unknown:
+            raise ValueError(
+                f"column {lazy.roles[role][0]!r}: {role} {unknown[0]!r} is not among "
+                f"the {len(labels)} {role}s that you "
+                f"named{f', nor are {len(unknown) - 1} others' * (len(unknown) > 1)}. "
+                "Name all of them, or none."
+            )
+        return labels
+
+    def _found(self, answers, counted, labels):
+        """Return what was `Found` of some rounds, as far as their numbers."""
+        loggers, actions = labels.get("logger", [None]), labels["action"]
+        shape, code, propensity = (len(loggers), len(actions)), 0, None
+        for role, known in labels.items():
+            some, which = counted.strata(role)
+            code = code * len(known) + places_in(known, some.tolist())[which]
+        n, mass = (counted[name] for name in self._counted)
+        counts = np.bincount(code, n, np.prod(shape)).reshape(shape)
+        if self._of_actions is not None:
+            low, high = np.full((2, len(actions)), [[inf], [-inf]])
+            np.fmin.at(low, code % len(actions), counted[self._of_actions[0]])
+            np.fmax.at(high, code % len(actions), counted[self._of_actions[1]])
+            seen = counts.any(axis=0)
+            if (low[seen] == high[seen]).all():
+                propensity = np.where(seen, low, 0.0)
+        about = int(n.sum()), float(mass.sum()), actions, loggers, counts
+        half, rounds = answers.keys["half"].astype(int), ("n", self._some)
+        return Found(
+            answers,
+            RoundCounts(*about, self._limits(answers)),
+            propensity,
+            np.stack([np.bincount(half, answers[one], 2) for one in rounds], axis=1),
+        )
 
 
-def _of(whole, end, k):
-    """Return an extreme that was asked for, or is known."""
-    if isinstance(end, float):
-        return end
-    return float((whole.largest if k else whole.least)(end)[0])
+class FrameSums:
+    """Terms over one design: what is asked of them, and their sums."""
+
+    def __init__(self, name, role, whole):
+        self.name, self.role, self.whole = name, role, whole
+        self.places, self.moves, self._terms = {}, {}, []
+        self.slants = {}
+        self.put(REWARD, (whole.gain,), WEIGHT)
+
+    def put(self, owner, terms, moves=None, along=()):
+        """Take the terms of an owner, see `JointSums`."""
+        if owner in self.places:
+            return
+        begin = len(self._terms)
+        self.places[owner] = tuple(range(begin, begin + len(terms)))
+        self.moves[owner] = (moves, *[None] * (len(terms) - 1))
+        self.slants |= {begin + top: (begin + end, 0.0) for top, end in along}
+        self._terms += map(self.whole.rounds.query.define, terms)
+
+    def ask(self):
+        """Ask for sums and products; return what makes `JointSums` of the answers."""
+        whole, role = self.whole, self.role
+        rounds, asking = whole.rounds, whole.asking
+        origin, slants = whole.about.origins.get(self.name, (None, {}))
+        slants = self.slants | slants
+        origin = list(origin or [0.0] * len(self._terms))
+        if None in origin:
+            first = rounds.query.first_row(self._terms)
+            pairs = zip(origin, first, strict=True)
+            origin = [one if near is None else near for near, one in pairs]
+            whole.about.origins[self.name] = origin, slants
+        pairs = zip(straight(self._terms, slants), origin, strict=True)
+        x = [rounds.weighed(one - near if near else one) for one, near in pairs]
+        x.append(rounds.omega)  # None: a weight of one
+        first = [asking.sum(one) for one in x]
+        second = {(i, j): asking.sum(_product(x[i], x[j])) for i, j in self._pairs()}
+        by_group = [whole.cells.sum(one) for one in x]
+
+        def read(found):
+            answers, k = found.answers, len(x)
+            labels = answers.strata(role)[0].tolist()
+            sums = np.zeros((2, len(labels), k))
+            products = np.zeros((*sums.shape, k))
+            for half in (WHOLE, UPPER):
+                for i, name in enumerate(first):
+                    sums[half, :, i] = answers.of(name, role, half == UPPER)
+                for (i, j), name in second.items():
+                    some = answers.of(name, role, half == UPPER)
+                    products[half, :, i, j] = products[half, :, j, i] = some
+            count, heaviest = answers.of(whole.count, role), whole.heaviest(answers)[1]
+            frame, totals = Frame(count, labels, heaviest=heaviest), None
+            if found.cells is not None:
+                frame, totals = self._by_cell(found.cells, by_group, frame)
+            about = whole.about.offset, self.places, self.moves, origin, slants
+            joint = JointSums.of_arrays(frame, *about, sums, products, totals)
+            found.joints[self.name] = joint
+
+        return read
+
+    def _pairs(self):
+        """Yield the numbers of terms whose products are wanted."""
+        # Products of terms of two evaluators are part of none: with many of both they
+        # would be most of the work.
+        names = {_name_of(owner) for owner in self.places}
+        together = [
+            names if owner == REWARD else {_name_of(owner)}
+            for owner, numbers in self.places.items()
+            for _ in numbers
+        ]
+        last = len(together)
+        for i, j in product(range(last + 1), repeat=2):
+            if j <= i and (i == last or together[i] & together[j]):
+                yield i, j
+
+    def _by_cell(self, answers, names, whole):
+        """Return the frame of strata and clusters, and sums over what they share."""
+        strata, stratum = answers.strata(self.role)
+        stratum = places_in(whole.strata, strata.tolist())[stratum]
+        clusters, cluster = answers.strata("group")
+        cells, cell = np.unique(stratum * len(clusters) + cluster, return_inverse=True)
+        totals = np.stack([np.bincount(cell, answers[name]) for name in names])
+        frame = Frame(
+            whole.count,
+            whole.strata,
+            clusters,
+            *np.divmod(cells, len(clusters)),
+            np.bincount(cell, answers[self.whole.count_by_group]),
+            self.whole.n_buckets,
+            totals[-1],
+            whole.heaviest,
+        )
+        return frame, totals
+
+
+def best_origin(joint, offset):
+    """Return what terms are best measured from, zeros where that serves, and slants."""
+    # None stands for the value in the first row: in all rows it may be the same.
+    sums = joint.whole
+    mass, square = total(sums.mass), total(sums.square)
+    first, moved = sums.plain(sums.offset), sums.plain(offset)
+    origin = []
+    for j in range(sums.n_terms):
+        whole = first[j] * first[j] * square
+        part = total(sums.product(j, j)) * mass * mass
+        share = whole / part if part else 0.0
+        near = None if share > EQUAL else moved[j] / mass
+        origin.append(near if share > FAR else 0.0)
+    slants = {}
+    for top, (end, _) in sums.slants.items():
+        pairs = (top, end), (top, top), (end, end)
+        cross, one, other = (total(sums.product(*pair)) for pair in pairs)
+        if cross * cross > FAR * one * other > 0:
+            slants[top], origin[top] = (end, float(first[top] / first[end])), 0.0
+    return origin, slants
+
+
+def _name_of(owner):
+    """Return an evaluator, or a kind of weighted rewards; for weights their owner."""
+    is_of_weights = isinstance(owner[0], tuple) and owner[0][0] == "weights"
+    return owner if is_of_weights else owner[0]
+
+
+def _product(one, other):
+    """Return the product of two columns; None stands for ones."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one * other

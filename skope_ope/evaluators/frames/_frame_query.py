@@ -7,6 +7,7 @@ null terms would vanish from the sums of a database in silence.
 """
 
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from skope_ope.evaluators.frames._columns import (
 )
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._labels import PRIME, ROOT, label_hash
+from skope_ope.logs._labels import PRIME, ROOT
 from skope_ope.logs._validation import plain
 
 GUARD = "guard"  # the column that is null where a row is refused
@@ -36,7 +37,7 @@ class FrameQuery:
         self.frame, self.narwhals = frame, import_narwhals()
         self.backend = str(frame.implementation.name).lower()
         self._read, self._defined = {}, {}  # columns as they are, and made of them
-        self._guarded = None
+        self.unguarded = None  # what is null where a check refuses a row
         self.checks = {}
 
     @cached_property
@@ -56,24 +57,22 @@ class FrameQuery:
         cast = self.narwhals.col(name).cast(self.narwhals.Float64)
         return self._reads(("number", name), cast)
 
-    def label(self, name, what, again=False):
-        """Return the name of a column of labels in this query."""
+    def label(self, name, what):
+        """Return the `Column` of the labels of a name."""
         dtype, read = self._type_of(name, what), self.narwhals.col(name)
         if getattr(dtype, "time_zone", None) and self.frame.implementation.is_polars():
             # labels are moments, and polars compares none with and without a zone
             read = read.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-        found = self._reads(("label", name, again), read)
-        return found.key[1]
+        return self._reads(("label", name, what), read)
 
     def bucket(self, name, n_buckets):
-        """Return the name of hash buckets of integer labels, those of `label_hash`."""
-        # `None` where they are not integers: what hashes texts is not in all databases.
+        """Return the hash buckets of integer labels, those of `label_hash`, or None."""
+        # What hashes texts is not in all databases.
         dtype = self.schema[name]
         if not dtype.is_integer() or dtype == self.narwhals.UInt64:
             return None
         number = self.narwhals.col(name).cast(self.narwhals.Int64) % PRIME
-        found = self._reads(("bucket", name), number * ROOT % PRIME % n_buckets)
-        return found.key[1]
+        return self._reads(("bucket", name), number * ROOT % PRIME % n_buckets)
 
     def _type_of(self, name, what):
         if name not in self.schema.names():
@@ -88,11 +87,6 @@ class FrameQuery:
             self._read[key] = f"c{len(self._read)}", found
         return column(self._read[key][0])
 
-    @property
-    def is_unguarded(self):
-        """Whether no column is null where a check refuses a row."""
-        return self._guarded is None
-
     def define(self, found):
         """Return a `Column` that is computed once, whatever it is used for."""
         if found.key[0] == "column":
@@ -105,16 +99,17 @@ class FrameQuery:
         # So one count tells whether there are any, and nothing is computed of what is
         # out of its limits, which some libraries answer by another error. No check may
         # depend on it.
-        self._guarded = found
+        self.unguarded = found
         return column(GUARD)
 
-    def _levels(self, wanted, told):
+    def _levels(self, wanted):
         """Return the definitions that some columns need, in lists."""
         # Those of a list depend on lists before it only.
         defined = {name: Column(*key) for key, name in self._defined.items()}
-        if self._guarded is not None:
-            ok = all_of(list(self._passes(told)))
-            defined[GUARD] = where(ok, self._guarded, None)
+        if self.unguarded is not None:
+            numbers = [one for _, one, _ in self.checks.values() if one is not None]
+            passed = [*(ok for ok, *_ in self.checks.values()), are_finite(numbers)]
+            defined[GUARD] = where(all_of(passed), self.unguarded, None)
         depth, levels = {}, []
 
         def place(name):
@@ -129,6 +124,7 @@ class FrameQuery:
             levels[level - 1][name] = defined[name]
         return levels
 
+    # -- rows that are refused ---------------------------------------------------
     def check(self, ok, message, number=None, is_told=False):
         """Refuse rows where a flag is not true, or null, or a number is not finite."""
         self.checks[message] = ok, number, is_told
@@ -140,48 +136,20 @@ class FrameQuery:
 
     def check_label(self, name, label, message):
         """Refuse rows without a label, and those whose label is NaN."""
-        number = column(label) if self.schema[name].is_float() else None
-        self.check(label_known(label), message, number)
-
-    def _passes(self, told):
-        """Yield what is true of a row that passes all checks."""
-        # Where a sum would be NaN with a number (told), that tells it for nothing.
-        numbers = {}
-        for ok, number, _ in self.checks.values():
-            yield ok
-            if number is not None and not self.reached([number]) <= told:
-                numbers[number.key] = number
-        if numbers:
-            yield are_finite(numbers.values())
-
-    def reached(self, columns):
-        """Return the names that were read and whose NaN makes a column NaN, a set."""
-        defined = {name: Column(*key) for key, name in self._defined.items()}
-        if self._guarded is not None:
-            defined[GUARD] = self._guarded
-        names = set().union(*(found.passing_nan() for found in columns))
-        while made := names & defined.keys():
-            names = names.difference(made).union(
-                *(defined[name].passing_nan() for name in made)
-            )
-        return names
+        number = label if self.schema[name].is_float() else None
+        self.check(label_known(label.key[1]), message, number)
 
     def refusal(self, n_rows):
         """Return what is said of the rows that are not what they should be."""
-        narwhals, wanted, asked = self.narwhals, set(), []
-        for k, (ok, number, is_told) in enumerate(self.checks.values()):
+        asking, asked, told = Asking(self), [], []
+        for message, (ok, number, is_told) in self.checks.items():
             good = ok if number is None else ok & are_finite([number])
             bad = where(good, 0.0, 1.0)
             least = where(good, LARGEST, number) if is_told else bad
-            wanted |= bad.names() | least.names()
-            asked.append(expression(bad, narwhals).sum().alias(f"b{k}"))
-            asked.append(expression(least, narwhals).min().alias(f"least{k}"))
-        if not asked:
-            return ""
-        row = self.prepared(wanted).select(*asked).collect()
-        told = []
-        for k, (message, (*_, is_told)) in enumerate(self.checks.items()):
-            n, least = (float(row[f"{one}{k}"].to_numpy()[0]) for one in ("b", "least"))
+            asked.append((message, is_told, asking.sum(bad), asking.least(least)))
+        row = asking.asked({}).collect()
+        for message, is_told, *names in asked:
+            n, least = (float(row[name].to_numpy()[0]) for name in names)
             what = (
                 f", the least is {least:.9g}"
                 if least < LARGEST
@@ -192,22 +160,19 @@ class FrameQuery:
                 told.append(f"{message} ({rows})")
         return "; ".join(told)
 
+    # -- answers -----------------------------------------------------------------
     def first_row(self, columns):
         """Return what some columns are in one row, a list of floats."""
         names = [found.key[1] for found in columns]
         row = self.prepared(names).select(*dict.fromkeys(names)).head(1).collect()
         return [float(row[name].to_numpy()[0]) for name in names]
 
-    def asking(self):
-        """Return what will be asked: sums and extremes by some keys."""
-        return Asking(self)
-
-    def prepared(self, wanted, told=frozenset()):
+    def prepared(self, wanted):
         """Return the frame of the columns that were read, and of some that are made."""
         narwhals = self.narwhals
         read = [found.alias(name) for name, found in self._read.values()]
         frame = self.frame.select(*read)
-        for level in self._levels(wanted, told):
+        for level in self._levels(wanted):
             frame = frame.with_columns(
                 *(expression(c, narwhals).alias(name) for name, c in level.items())
             )
@@ -221,8 +186,8 @@ class Asking:
         self.query, self._asked = query, {}
 
     def sum(self, found):
-        """Ask for the sum of a column; returns the name of the answer."""
-        return self._ask("sum", found)
+        """Ask for the sum of a column, None for ones; returns a name."""
+        return "n" if found is None else self._ask("sum", found)
 
     def least(self, found):
         """Ask for the smallest entry of a column."""
@@ -232,22 +197,18 @@ class Asking:
         """Ask for the largest entry of a column."""
         return self._ask("max", found)
 
-    def count(self, found):
-        """Ask for the number of entries that are not null."""
-        return self._ask("count", found)
-
     def _ask(self, how, found):
         if self.query.backend == "dask":  # it aggregates columns, not expressions
             found = self.query.define(found)
         return self._asked.setdefault((how, found.key), f"a{len(self._asked)}")
 
-    def run(self, keys=(), n_most=None):
-        """Return the answers."""
+    def run(self, keys, n_most=None):
+        """Return the answers by some keys, which are columns by name."""
         query = self.query
-        good = "n" if query.is_unguarded else self.count(column(GUARD))
+        good = "n" if query.unguarded is None else self._ask("count", column(GUARD))
         try:
-            asked = self._built(keys)
-            if n_most is not None and keys:
+            asked = self.asked({name: key.key[1] for name, key in keys.items()})
+            if n_most is not None:
                 asked = asked.head(n_most + 1)
             how = {"engine": "streaming"} if query.backend == "polars" else {}
             rows = asked.collect(**how)
@@ -255,35 +216,30 @@ class Asking:
             raise TypeError(
                 f"{query.backend} cannot compute these sums: {error} You can {INSTEAD}"
             ) from error
-        found = Answers.of_rows(keys, rows)
-        n, n_good = found.n.sum(), found.of(good).sum()
+        labels = {name: _labels(rows[key.key[1]]) for name, key in keys.items()}
+        names = ["n", *self._asked.values()]
+        columns = {name: np.asarray(rows[name].to_numpy(), float) for name in names}
+        n, n_good = columns["n"].sum(), columns[good].sum()
         if not n:
             raise ValueError(
                 "the lazy frame has no rows: an estimate needs at least one round."
             )
-        if n_good != n or any(np.isnan(found.of(name)).any() for name in self._sums()):
-            refused = query.refusal(n)  # large numbers may also sum to NaN
-            if refused or n_good != n:
-                raise ValueError(f"{refused}. Drop or correct these rows.")
-        return found
+        if n_good != n:
+            raise ValueError(f"{query.refusal(n)}. Drop or correct these rows.")
+        return Answers(labels, columns)
 
-    def _sums(self):
-        """Return the columns that are summed, by the names of the answers."""
-        pairs = self._asked.items()
-        return {name: Column(*key) for (how, key), name in pairs if how == "sum"}
-
-    def _built(self, keys):
+    def asked(self, keys):
+        """Return the frame of the answers."""
         narwhals = self.query.narwhals
-        wanted = [narwhals.len().alias("n")]
+        wanted, names = [narwhals.len().alias("n")], set(keys.values())
         for (how, key), name in self._asked.items():
-            found = getattr(expression(Column(*key), narwhals), how)()
-            wanted.append(found.alias(name))
-        names = set().union(*(Column(*key).names() for _, key in self._asked), [])
-        told = self.query.reached(self._sums().values())
-        frame = self.query.prepared(sorted(names), told)
+            found = Column(*key)
+            names |= found.names()
+            wanted.append(getattr(expression(found, narwhals), how)().alias(name))
+        frame = self.query.prepared(sorted(names))
         if not keys:
             return frame.select(*wanted)
-        return frame.group_by(*keys).agg(*wanted)
+        return frame.group_by(*keys.values()).agg(*wanted)
 
 
 def _narwhals_error():
@@ -295,51 +251,60 @@ def _narwhals_error():
 class Answers:
     """Answers of a lazy frame, a row for every combination of keys."""
 
-    def __init__(self, n, keys, columns):
-        self.n, self.keys, self._columns = n, keys, columns
-
-    @classmethod
-    def of_rows(cls, keys, rows):
-        """Return the answers in the rows of a frame of narwhals."""
-        columns = {
-            name: np.asarray(rows[name].to_numpy(), dtype=np.float64)
-            for name in rows.columns
-            if name not in keys
-        }
-        return cls(columns["n"], [_labels(rows[name]) for name in keys], columns)
-
-    def of(self, name):
-        """Return the answers of a name, an array of floats."""
-        return self._columns[name]
+    def __init__(self, keys, columns):
+        self.keys, self._columns = keys, columns
+        self._strata = {}
 
     def __len__(self):
-        return len(self.n)
+        return len(self._columns["n"])
 
-    def by_first_key(self):
-        """Return the answers of every label of the first key, without that key."""
-        labels, codes = factorise(self.keys[0])
+    def __getitem__(self, name):
+        return self._columns[name]
+
+    def strata(self, key):
+        """Return the labels of a key, and which of them every row has."""
+        if key is None:
+            return np.array([None]), np.zeros(len(self), dtype=np.intp)
+        if key not in self._strata:
+            self._strata[key] = factorise(self.keys[key])
+        return self._strata[key]
+
+    def of(self, name, key=None, upper=False):
+        """Return sums by the labels of a key, of all rounds or of the upper half."""
+        labels, code = self.strata(key)
+        some = np.where(self.keys["half"], self[name], 0.0) if upper else self[name]
+        return np.bincount(code, some, len(labels))
+
+    def total(self, name):
+        """Return the sum of all rounds."""
+        return float(self[name].sum())
+
+    def least(self, name):
+        """Return the smallest entry."""
+        return float(np.fmin.reduce(self[name], initial=inf))
+
+    def largest(self, name, key=None):
+        """Return the largest entries by the labels of a key."""
+        labels, code = self.strata(key)
+        out = np.full(len(labels), -inf)
+        np.fmax.at(out, code, self[name])
+        return out
+
+    def most(self, name):
+        """Return the largest entry."""
+        return float(np.fmax.reduce(self[name], initial=-inf))
+
+    def by(self, key):
+        """Return the answers of every label of a key, by label."""
+        labels, codes = self.strata(key)
         return {
             plain(label): self._some(np.flatnonzero(codes == k))
             for k, label in enumerate(labels.tolist())
         }
 
     def _some(self, rows):
-        columns = {name: values[rows] for name, values in self._columns.items()}
-        return Answers(self.n[rows], [key[rows] for key in self.keys[1:]], columns)
-
-    def bucketed(self, n_buckets):
-        """Return the sums over hash buckets of the last key; extremes are lost."""
-        buckets = label_hash(self.keys[-1]) % n_buckets
-        keys, codes = [*self.keys[:-1], buckets], np.zeros(len(self), dtype=np.intp)
-        for key in keys:
-            labels, code = factorise(key)
-            codes = codes * len(labels) + code
-        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-        columns = {
-            name: np.bincount(codes, values, len(first))
-            for name, values in self._columns.items()
-        }
-        return Answers(columns["n"], [key[first] for key in keys], columns)
+        parts = (self.keys, self._columns)
+        return Answers(*({k: one[rows] for k, one in part.items()} for part in parts))
 
 
 def _labels(series):

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rounds of a lazy frame as columns: the arguments of every formula."""
 
-from copy import copy
 from functools import cached_property
 from numbers import Real
 
 import numpy as np
 
 from skope_ope.evaluators.core._halves import middle_of_range
-from skope_ope.evaluators.core._rounds import Rounds
+from skope_ope.evaluators.core._rounds import Rounds, known_shift
 from skope_ope.evaluators.frames._columns import (
     all_of,
     label_is,
@@ -20,6 +19,7 @@ from skope_ope.evaluators.frames._frame_query import INSTEAD, LARGEST
 from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 
 TINIEST = float(np.finfo(np.float64).tiny)  # one over less is infinite
+MOST = 1 + 1e-9  # a probability of one that is rounded
 
 
 class FrameRounds:
@@ -27,35 +27,31 @@ class FrameRounds:
 
     # It stands for the logs where an evaluator asks what they have.
 
-    def __init__(self, query, lazy, counts, shares=None):
+    def __init__(self, query, lazy, shares=None):
         self.query, self.lazy, self.shares = query, lazy, shares
-        self.offset = 0.0
         self.reward_range = lazy.reward_range
-        self.actions, self.loggers = counts.actions, counts.loggers
+        self.loggers = None
+        if self.has("logger"):
+            self.loggers = [plain(label) for label in lazy.loggers.tolist()]
         self.logger_proba = self._many("logger_proba")
         self.logging_proba = self._many("logging_proba")
         self.reward = self._reward()
         self.omega = None
         if self.has("sample_weight"):
-            self.omega = self._number(
-                "sample_weight", "sample_weight must be a finite number >= 0", 0.0
-            )
+            self.omega = self._one("sample_weight", "be a finite number >= 0", 0.0)
         self.p = self._propensity()
         if self.p is None:
             self.reward = query.guarded(self.reward)
 
-    def less(self, offset):
-        """Return the same rounds, of rewards and model values less an offset."""
-        if not offset:
-            return self
-        out = copy(self)
-        out.offset = offset
-        return out
+    @cached_property
+    def actions(self):
+        """Labels of the actions, which are asked for where they are not known."""
+        return [plain(label) for label in self.lazy.labelled().actions.tolist()]
 
     @property
-    def gain(self):
-        """Rewards less the offset."""
-        return self._less(self.reward)
+    def has_several_loggers(self):
+        """Whether rounds of more than one logger are told apart."""
+        return self.loggers is not None and len(self.loggers) > 1
 
     @cached_property
     def upper(self):
@@ -63,11 +59,17 @@ class FrameRounds:
         above = self.reward > middle_of_range(self.reward_range)
         return self.query.define(where(above, 1.0, 0.0))
 
-    def count(self, asking):
-        """Ask for the number of rounds that weigh something."""
-        if self.omega is None:
-            return "n"
-        return asking.sum((self.omega > 0).astype(float))
+    def weighed(self, found):
+        """Return a column times the sample weights; None stands for ones."""
+        if self.omega is None or found is None:
+            return self.omega if found is None else self.query.define(found)
+        return self.query.define(self.omega * found)
+
+    def counted(self, found):
+        """Return a column that is null in rounds that weigh nothing."""
+        if self.omega is not None:
+            found = where(self.omega > 0, found, None)
+        return self.query.define(found)
 
     # -- columns of the frame ----------------------------------------------------
     def has(self, role):
@@ -77,49 +79,44 @@ class FrameRounds:
         names = self.lazy.roles[role]
         return [names] if isinstance(names, str) else list(names)
 
-    def _number(self, role, message, low=-LARGEST, high=LARGEST):
-        [name] = self._names(role)
-        found = self.query.number(name, role)
+    def _number(self, name, what, message, low=-LARGEST, high=LARGEST):
+        """Return a column of numbers; others than within limits are refused."""
+        found = self.query.number(name, what)
         self.query.check_number(found, f"column {name!r}: {message}", low, high)
         return found
+
+    def _one(self, role, *limits):
+        """Return the only column of a role."""
+        [name] = self._names(role)
+        return self._number(name, role, f"{role} must {limits[0]}", *limits[1:])
 
     def _many(self, role):
         """Return one column of probabilities per action, or logger, or None."""
         if not self.has(role):
             return None
-        found = []
-        for name in self._names(role):
-            found.append(self.query.number(name, role))
-            self.query.check_number(
-                found[-1], f"column {name!r}: {role} must lie in [0, 1]", 0.0, 1 + 1e-9
-            )
-        return found
+        message = f"{role} must lie in [0, 1]"
+        return [
+            self._number(one, role, message, 0.0, MOST) for one in self._names(role)
+        ]
 
     def label(self, role):
-        """Return the name of the labels of a role in the query."""
+        """Return the labels of a role."""
         name, *more = self._names(role)
         if more:
             raise TypeError(
                 f"{role} is labelled by several columns, {[name, *more]}. Inside a "
                 "lazy frame it must be one column: join them before the scan."
             )
-        found = self.query.label(name, role)
-        self.query.check_label(name, found, f"column {name!r}: {role} is missing")
-        return found
+        return self.column_label(name, role)
 
-    def column_label(self, name):
-        """Return the name of the labels of a column of the frame."""
-        found = self.query.label(name, f"by={name!r}", again=True)
-        self.query.check_label(name, found, f"column {name!r}: a label is missing")
+    def column_label(self, name, what):
+        """Return the labels of a column of the frame."""
+        found = self.query.label(name, what)
+        self.query.check_label(name, found, f"column {name!r}: the {what} is missing")
         return found
-
-    def bucket(self, role, n_buckets):
-        """Return the name of the hash buckets of integer labels, or None."""
-        [name] = self._names(role)
-        return self.query.bucket(name, n_buckets)
 
     def _reward(self):
-        found = self._number("reward", "reward must be a finite number")
+        found = self._one("reward", "be a finite number")
         if self.reward_range is not None:
             low, high = map(float, self.reward_range)
             number = where(found - found == 0.0, found, low)  # others are told above
@@ -137,7 +134,7 @@ class FrameRounds:
         if number is not None:  # the same in all rounds
             return self.query.guarded(self.query.define(self.reward * 0.0 + number))
         if self.has("propensity"):
-            p = self._number("propensity", "propensity must lie in (0, 1]", TINIEST, 1)
+            p = self._one("propensity", "lie in (0, 1]", TINIEST, 1)
         elif self.logging_proba is not None:
             p = self._logged(self.logging_proba)
         elif self.logger_proba is not None and self.has("logger"):
@@ -155,14 +152,14 @@ class FrameRounds:
         return self._of_label("action", self.actions, columns)
 
     def _of_label(self, role, labels, columns):
-        name, [column] = self.label(role), self._names(role)
+        found, [column] = self.label(role), self._names(role)
         if len(labels) != len(columns):
             raise ValueError(
                 f"{len(columns)} columns are named, one per {role}, but there are "
-                f"{len(labels)} {role}s: {list(map(plain, labels))}. Name one "
+                f"{len(labels)} {role}s: {labels}. Name one "
                 f"column per {role}."
             )
-        flags = [label_is(name, plain(label)) for label in labels]
+        flags = [label_is(found.key[1], label) for label in labels]
         known = total([flag.astype(float) for flag in flags])
         self.query.check(
             self.query.define(known) > 0.5,
@@ -176,16 +173,11 @@ class FrameRounds:
         """Return the `PolicyColumns` of a policy."""
         who = "the policy" if name is None else f"policy {name!r}"
         names = self._columns_of(what, who)
-        found = [self.query.number(one, who) for one in names]
         if isinstance(self.lazy.columns.get(what, what), str):
-            self.query.check_number(
-                found[0],
-                f"column {names[0]!r}: {who} must hold probabilities of the logged "
-                "actions in [0, 1]",
-                0.0,
-                1 + 1e-9,
-            )
-            return PolicyColumns(self, found[0], None)
+            message = "must hold probabilities of the logged actions in [0, 1]"
+            limits = f"{who} {message}", 0.0, MOST
+            return PolicyColumns(self, self._number(names[0], who, *limits), None)
+        found = [self.query.number(one, who) for one in names]
         near = PROBA_TOLERANCE
         whole = self.query.define(total(found))
         fit = [one >= 0 for one in found] + [whole >= 1 - near, whole <= 1 + near]
@@ -213,60 +205,52 @@ class FrameRounds:
         """Return the model values of a policy and of the logged actions."""
         source = getattr(source, "number", getattr(source, "name", source))
         if isinstance(source, Real):
-            number = float(source)
-            v = self.query.define(total(policy.table) * number)
-            return self._less(v), number - self.offset
-        names = self._columns_of(source, f"the reward model of {name}", "predictions")
-        found = []
-        for one in names:
-            q = self.query.number(one, f"the reward model of {name}")
-            self.query.check_number(q, f"column {one!r}: model values must be finite")
-            found.append(q)
+            return self.query.define(total(policy.table) * float(source)), float(source)
+        who = f"the reward model of {name}"
+        names = self._columns_of(source, who, "predictions")
+        found = [self._number(one, who, "model values must be finite") for one in names]
         logged = self._logged(found)
         pairs = zip(policy.table, found, strict=True)
-        v = self.query.define(total([pi * q for pi, q in pairs]))
-        return self._less(v), self._less(logged)
+        return self.query.define(total([pi * q for pi, q in pairs])), logged
 
-    def _less(self, found):
-        """Return rewards or model values less the offset."""
-        return found - self.offset if self.offset else found
-
+    @cached_property
     def mixture(self):
-        """Return the probability of the logged action under all loggers."""
-        if not self.has("logger") or len(self.loggers) == 1:
-            return self.p
+        """The probability of the logged action under several loggers."""
         pairs = zip(self.loggers, self.logger_proba, strict=True)
         found = self.query.define(
-            total([proba * self.shares[plain(label)] for label, proba in pairs])
+            total([proba * self.shares[label] for label, proba in pairs])
         )
         self.query.check_number(
             found,
             "logger_proba is 0 for every logger, but one of them took this action. "
             "Correct logger_proba",
             TINIEST,
-            1 + 1e-9,
+            MOST,
         )
         return self.query.define(where(found > 0, found, None))
 
-    def of(self, policy, v=None, q=None):
-        """Return the arguments of every formula."""
-        low = min(self.reward_range[0], 0.0) if self.reward_range else 0.0
-        given = {"pi": policy.pi, "w": policy.w, "b": policy.b, "r": self.gain}
-        given |= {"v": v, "q": q, "logger_proba": self.logger_proba}
-        return Rounds(**given, shift=float(low), offset=self.offset)
+    def of(self, policy, values=(None, None), offset=0.0):
+        """Return the arguments of every formula, of rewards less an offset."""
+        r, *values = (
+            one - offset if offset and one is not None else one
+            for one in (self.reward, *values)
+        )
+        v, q = values
+        given = {"pi": policy.pi, "w": policy.w, "b": policy.b, "r": r, "v": v, "q": q}
+        shift = float(known_shift(self))
+        proba = self.logger_proba
+        return Rounds(**given, logger_proba=proba, shift=shift, offset=offset)
 
 
 class PolicyColumns:
     """What a policy does, as columns."""
 
+    policy = None  # nothing but columns
+
     def __init__(self, rounds, pi, table):
-        query = rounds.query
-        self.policy, self.logged_only = None, table is None
-        self.pi, self.table = pi, table
+        self.logged_only, self.pi, self.table = table is None, pi, table
         self.w = self.b = None
         if rounds.p is not None:
-            self.w = self.b = query.define(pi / rounds.p)
+            self.w = self.b = rounds.query.define(pi / rounds.p)
         if rounds.shares is not None:
-            mixture = rounds.mixture()
-            if mixture is not rounds.p:
-                self.b = query.define(pi / mixture)
+            self.b = rounds.query.define(pi / rounds.mixture)

@@ -1,8 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Importance weights of a policy on the rounds of a lazy frame: what is asked of them.
+"""Importance weights of a policy on the rounds of a lazy frame.
 
-The same is known of them as `PartWeights` finds out in memory.
+What asks also returns what reads the answers. The same is known as `PartWeights` finds
+out in memory.
 """
 
 from math import inf
@@ -13,7 +14,7 @@ from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._loggers import SURE
 from skope_ope.evaluators.core._part_weights import LOGGERS, ROUNDS
 from skope_ope.evaluators.core._sums import weights_of
-from skope_ope.evaluators.core._tally import Tally
+from skope_ope.evaluators.core._tally import Tally, places_in
 from skope_ope.evaluators.core._weight_bound import (
     FROM_ACTIONS,
     FROM_LOGGER,
@@ -23,186 +24,126 @@ from skope_ope.evaluators.core._weight_bound import (
 from skope_ope.evaluators.frames._columns import total, where
 
 
-class FrameWeights:
-    """Weights of a policy against the propensities, or against the loggers' mixture."""
+def ask_weights(whole, kind, policy, target):
+    """Ask for weights: "logger", "own_logger" or "mixture"; return what reads them."""
+    rounds, own = whole.rounds, kind == "own_logger"
+    role = "logger" if own and rounds.loggers is not None else None
+    labels = [None] if role is None else rounds.loggers
+    several = kind != "logger" and rounds.has_several_loggers
+    w, owner = target.b if kind == "mixture" else target.w, weights_of(kind, policy)
+    readers = []
+    if w is not None:
+        bound = whole.about.bound  # mostly none is larger
+        small = w if bound is None else np.minimum(w, bound)
+        whole.sums_by(LOGGERS if own else ROUNDS).put(owner, (w, small))
+        readers.append(_ask_extremes(whole, w, role))
+        if target.table is not None and not several:
+            readers.append(_ask_limits(whole, target))
+    if target.table is not None:
+        readers.append(_ask_missing(whole, kind, target, several))
 
-    def __init__(self, whole, kind, policy, target):
-        self.whole, self.kind, self.target = whole, kind, target
-        self.w = target.b if kind == "mixture" else target.w
-        self.role = "logger" if kind == "own_logger" and whole.counts.loggers else None
-        self.several = len(whole.counts.loggers or [None]) > 1
-        asking, rounds = whole.asking, whole.rounds
-        self._asked = {}
-        if self.w is not None:
-            sums = whole.sums_by(ROUNDS)
-            if kind == "own_logger":
-                sums = whole.sums_by(LOGGERS)
-            small = self.w  # mostly none is larger than the bound
-            if whole.about.has_large_weights:
-                small = np.minimum(self.w, whole.counts.n**0.5)
-            sums.put(weights_of(kind, policy), (self.w, small))
-            self._ask_extremes(asking, rounds)
-        self.limited = None
-        if target.table is not None:
-            self._ask_missing(asking, rounds)
-            if self.w is not None and (kind == "logger" or not self.several):
-                self._ask_limits(asking, rounds)
+    def read(found):
+        answers, actions = found.answers, found.counts.actions
+        present = answers.strata(role)[0].tolist()
+        tally = Tally(labels, actions, target.table is not None)
+        found.tallies[owner], found.extremes[owner] = tally, Extremes()
+        if w is not None:
+            found.ends[owner] = WeightBound(None, found.counts.n)
+        for reader in readers:
+            reader(found, owner, tally, (role, places_in(labels, present), present))
 
-    def _define(self, found):
-        return self.whole.query.define(found)
+    return read
 
-    def _ask_extremes(self, asking, rounds):
-        w, omega, asked = self.w, rounds.omega, self._asked
-        counted = self._define(self.whole.counted(w))
-        asked["least"], asked["largest"] = (
-            asking.least(counted),
-            asking.largest(counted),
-        )
-        whole = w if omega is None else self._define(omega * w)
-        asked["heaviest"] = asking.largest(whole)
-        used = self._define(where(whole != 0.0, rounds.reward, None))
-        asked["low"], asked["high"] = asking.least(used), asking.largest(used)
-        p = self._define(self.whole.counted(rounds.p))
-        asked["propensity"] = asking.least(p)
 
-    def _ask_missing(self, asking, rounds):
-        """Ask for what the policy wants and the logger could not do, or did not."""
-        asked, target, counts = self._asked, self.target, self.whole.counts
-        told = rounds.logging_proba is not None
-        if self.kind == "mixture":
-            told = told and not self.several
-        if told:
-            pairs = zip(rounds.logging_proba, target.table, strict=True)
-            mass = total([where(mu <= 0.0, pi, 0.0) for mu, pi in pairs])
-            asked["told"] = asking.sum(self._weighed(mass))
-        else:
-            self._ask_lacking(asking, rounds, counts)
-        if self.kind == "logger" or not self.several or rounds.logger_proba is None:
-            return
-        if self.kind == "mixture":
-            self._ask_gaps(asking, rounds)
-        elif not told:
-            b = self._weighed(target.b)
-            asked["lost"] = [
-                asking.sum(where(proba <= 0.0, b, 0.0)) for proba in rounds.logger_proba
-            ]
-            asked["sum_b"] = asking.sum(b)
+def _ask_extremes(whole, w, role):
+    asking, rounds = whole.asking, whole.rounds
+    weight, p = rounds.counted(w), rounds.counted(rounds.p)
+    counted = rounds.weighed(w)
+    used = rounds.query.define(where(counted != 0.0, rounds.reward, None))
+    least, low, smallest = map(asking.least, (weight, used, p))
+    largest, high, heaviest = map(asking.largest, (weight, used, counted))
 
-    def _ask_lacking(self, asking, rounds, counts):
-        target, asked = self.target, self._asked
-        certain = None
-        if self.kind == "mixture" and self.several:
-            certain = rounds.mixture() > 1 - SURE
-        elif rounds.p is not None:
-            certain = rounds.p >= 1.0
+    def read(found, owner, tally, by):
+        answers, (_, rows, present) = found.answers, by
+        tally.largest[rows] = answers.largest(heaviest, role)
+        tally.lowest = min(0.0, answers.least(least))
+        tally.reward_range = answers.least(low), answers.most(high)
+        pairs = zip(present, answers.largest(largest, role).tolist(), strict=True)
+        known = {label: weight for label, weight in pairs if weight > -inf}
+        smallest_p = answers.least(smallest)
+        found.extremes[owner] = Extremes(known, propensity=smallest_p)
+
+    return read
+
+
+def _ask_missing(whole, kind, target, several):
+    """Ask for what the policy wants and the logger could not do, or did not."""
+    asking, rounds = whole.asking, whole.rounds
+    proba, told = rounds.logger_proba, rounds.logging_proba
+    sums, lost, gaps = {}, [], []
+
+    def ask(name, found, code=...):
+        sums[name, code] = asking.sum(rounds.weighed(found))
+
+    if told is not None and (kind != "mixture" or not several):
+        pairs = zip(told, target.table, strict=True)
+        ask("told", total([where(mu <= 0.0, pi, 0.0) for mu, pi in pairs]))
+    else:
+        certain = None if rounds.p is None else rounds.p >= 1.0
+        if kind == "mixture" and several:
+            certain = rounds.mixture > 1 - SURE
         if certain is not None:
-            mass = self._define(where(certain, 1.0 - target.pi, 0.0))
-            asked["certain"] = asking.sum(self._weighed(mass))
-        each = self.kind == "own_logger" and rounds.logger_proba is None
-        asked["wanted"], asked["there"] = {}, {}
-        for code in counts.lacking(each):
-            mass = self._weighed(target.table[code])
-            if certain is None:
-                asked["wanted"][code] = asking.sum(mass)
-                continue
-            asked["wanted"][code] = asking.sum(where(certain, 0.0, mass))
-            asked["there"][code] = asking.sum(where(certain, mass, 0.0))
+            ask("certain", where(certain, 1.0 - target.pi, 0.0))
+        each = rounds.loggers if kind == "own_logger" and proba is None else None
+        for code in whole.first.lacking(rounds.actions, each):
+            mass = target.table[code]
+            if certain is not None:
+                ask("wanted_there", where(certain, mass, 0.0), code)
+                mass = where(certain, 0.0, mass)
+            ask("wanted", mass, code)
+        if kind == "own_logger" and several and proba is not None:
+            lost = [rounds.weighed(where(one <= 0.0, target.b, 0.0)) for one in proba]
+            lost = [*map(asking.sum, [*lost, rounds.weighed(target.b)])]
+    if kind == "mixture" and several:
+        gaps = [*map(asking.least, [*proba, *(told or [])])]
+    sure = [asking.largest(one) for one in proba] if gaps else []
 
-    def _ask_limits(self, asking, rounds):
-        """Ask how large weights may be that were not logged."""
-        table, counted = self.target.table, self.whole.counted
-        if rounds.logging_proba is not None:
-            self.limited = FROM_LOGGER
-            self._asked["limit"] = [
-                asking.largest(self._define(counted(where(mu > 0.0, pi / mu, 0.0))))
-                for mu, pi in zip(rounds.logging_proba, table, strict=True)
-            ]
-        elif self.whole.counts._propensity_by_action is not None:
-            self.limited = FROM_ACTIONS
-            shown = [self._define(counted(pi)) for pi in table]
-            self._asked["limits"] = [(asking.largest(x), asking.sum(x)) for x in shown]
+    def read(found, owner, tally, by):
+        answers, (role, rows, _) = found.answers, by
+        for (name, code), asked in sums.items():
+            getattr(tally, name)[rows, code] = answers.of(asked, role)
+        if lost:
+            *tally.lost[:], tally.sum_b = map(answers.total, lost)
+        tally.gaps = any(answers.least(one) <= 0 for one in gaps)
+        tally.gaps |= any(answers.most(one) >= 1 for one in sure)
 
-    def _ask_gaps(self, asking, rounds):
-        some = [*rounds.logger_proba, *(rounds.logging_proba or [])]
-        self._asked["gaps"] = [asking.least(one) for one in some]
-        self._asked["sure"] = [asking.largest(one) for one in rounds.logger_proba]
-
-    def _weighed(self, found):
-        omega = self.whole.rounds.omega
-        return self._define(found if omega is None else omega * found)
-
-    # -- answers -----------------------------------------------------------------
-    def taken(self, strata):
-        """Return the `Tally`, the `Extremes` and the `WeightBound`."""
-        counts, asked = self.whole.counts, self._asked
-        labels = counts.loggers if self.role else [None]
-        by, whole = strata[self.role], strata[None]
-        rows = np.array([labels.index(one) for one in by.labels or [None]], dtype=int)
-        tally = Tally(labels, counts.actions, self.target.table is not None)
-        extremes, known = Extremes(), None
-        if self.w is not None:
-            tally.largest[rows] = by.largest(asked["heaviest"])
-            tally.lowest = min(0.0, float(whole.least(asked["least"])[0]))
-            tally.reward_range = self._range_of_used(whole)
-            largest = by.largest(asked["largest"]).tolist()
-            pairs = zip(by.labels or [None], largest, strict=True)
-            extremes.weights = {label: w for label, w in pairs if w > -inf}
-            extremes.propensity = float(whole.least(asked["propensity"])[0])
-            known = self._bound(whole)
-        for name in ("told", "certain"):
-            if name in asked:
-                getattr(tally, name)[rows] = by.of(asked[name])
-        for name, array in (("wanted", tally.wanted), ("there", tally.wanted_there)):
-            for code, answer in asked.get(name, {}).items():
-                array[rows, code] = by.of(answer)
-        if "lost" in asked:
-            tally.lost[:] = [whole.of(name)[0] for name in asked["lost"]]
-            tally.sum_b = float(whole.of(asked["sum_b"])[0])
-        if "gaps" in asked:
-            tally.gaps = any(whole.least(name)[0] <= 0 for name in asked["gaps"])
-            tally.gaps |= any(whole.largest(name)[0] >= 1 for name in asked["sure"])
-        return tally, extremes, known
-
-    def _bound(self, whole):
-        """Return the `WeightBound`."""
-        # Of a logging distribution no more than the largest weight is known: all that
-        # the policy does may have it.
-        n, asked, counts = int(whole.of("n")[0]), self._asked, self.whole.counts
-        out = WeightBound(self.limited, n)
-        if "limit" in asked:
-            found = [float(whole.largest(name)[0]) for name in asked["limit"]]
-            out.found, out.n_binned = max(found), n
-            out.bins, out.mass = bins_of([out.found]), np.array([float(n)])
-        elif "limits" in asked:
-            most = [float(whole.largest(name)[0]) for name, _ in asked["limits"]]
-            mass = [float(whole.of(name)[0]) for _, name in asked["limits"]]
-            columns = counts._propensity_by_action.tolist(), most, mass
-            rows = zip(*columns, strict=True)
-            out.actions = dict(zip(counts.actions, rows, strict=True))
-        return out
-
-    def _range_of_used(self, whole):
-        """Return the range of the rewards whose weight is not zero."""
-        asked = self._asked
-        low, high = whole.least(asked["low"]), whole.largest(asked["high"])
-        return float(low[0]), float(high[0])
+    return read
 
 
-class FrameWanted:
-    """What a policy wants of all arms, logged or not."""
+def _ask_limits(whole, target):
+    """Ask how large weights may be that were not logged."""
+    # Of a logging distribution no more than the largest weight is known: all that the
+    # policy does may have it.
+    asking, rounds = whole.asking, whole.rounds
+    limit, most, mass = [], [], []
+    if rounds.logging_proba is not None:
+        pairs = zip(rounds.logging_proba, target.table, strict=True)
+        ratios = [where(mu > 0.0, pi / mu, 0.0) for mu, pi in pairs]
+        limit = [asking.largest(rounds.counted(one)) for one in ratios]
+    elif whole.first.may_belong_to_actions:
+        shown = [*map(rounds.counted, target.table)]
+        most, mass = [*map(asking.largest, shown)], [*map(asking.sum, shown)]
 
-    def __init__(self, whole, target, arms):
-        asking, query, omega = whole.asking, whole.query, whole.rounds.omega
-        self.arms = arms
-        columns = [*target.table, target.pi]
-        if omega is not None:
-            columns = [query.define(omega * one) for one in columns]
-        *table, pi = columns
-        self._wanted, self._largest = [*map(asking.sum, table)], asking.largest(pi)
+    def read(found, owner, tally, by):
+        answers, bound = found.answers, found.ends[owner]
+        if limit:
+            bound.source, bound.n_binned = FROM_LOGGER, bound.n
+            bound.found = max(map(answers.most, limit))
+            bound.bins, bound.mass = bins_of([bound.found]), np.array([float(bound.n)])
+        elif most and found.propensity is not None:
+            bound.source = FROM_ACTIONS
+            columns = map(answers.most, most), map(answers.total, mass)
+            rows = zip(found.propensity.tolist(), *columns, strict=True)
+            bound.actions = dict(zip(found.counts.actions, rows, strict=True))
 
-    def taken(self, strata):
-        """Return the `Tally` alone."""
-        tally, whole = Tally([None], self.arms), strata[None]
-        tally.wanted[0] = [whole.of(name)[0] for name in self._wanted]
-        tally.largest[0] = whole.largest(self._largest)[0]
-        return tally, None, None
+    return read

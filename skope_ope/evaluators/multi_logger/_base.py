@@ -114,15 +114,6 @@ class MultiLoggerEvaluator(StaticEvaluator):
                 summary.weighing = self._weighing(summary.whole).of_some(loggers)
         return summary.weighing
 
-    def _enter_frame(self, whole, name):
-        if self._strategy.estimates is not None:
-            raise ValueError(
-                f"{type(self).__name__} cannot be summed inside a lazy frame: "
-                f"divergences={self.divergences!r} are estimated from all rounds. Pass "
-                "one number per logger."
-            )
-        super()._enter_frame(whole, name)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # Weighted rounds do not average to the mean reward.

@@ -13,13 +13,13 @@ from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._functions import mean, ratio
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._proposal import Sampling, tallied_as, weight_of
+from skope_ope.evaluators.core._proposal import Sampling, weight_of
 from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
-from skope_ope.evaluators.core._requires import LogFacts, Requires
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import weighted_reward
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._target import by_logger, check_all_actions
+from skope_ope.evaluators.core._target import by_logger
 from skope_ope.evaluators.scavenging._arms import ArmRounds, ScavengedValue
 from skope_ope.evaluators.scavenging._bounds import theorem_bound
 from skope_ope.evaluators.scavenging._matching import (
@@ -255,16 +255,6 @@ class ExplorationScavenging(BaseEvaluator):
         """Return the rewards times what the policy wants of the arm, and that."""
         w = weight_of(self)(rounds)
         return weighted_reward(rounds, w), w
-
-    def _enter_frame(self, whole, name):
-        one = self.resolved(LogFacts(None, in_parts=True, logs=whole.rounds))
-        role = "logger" if one.requires.mixture else self.match
-        sums = whole.sums_by("actions" if role == "action" else "arms", role)
-        for policy in whole.policies:
-            target = whole.target(policy, self.match)
-            check_all_actions(self, target)
-            whole.add_wanted(tallied_as(self), policy, target, self.match)
-            whole.add_arms((name, policy, None), one, sums, target)
 
     def _evaluate(self, policy, logs, sample_weight):
         omega = combined_weights(logs, sample_weight)

@@ -15,7 +15,7 @@ from skope_ope.evaluators.core._jobs import (
 )
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._target import Target, check_target, refuse_learning
+from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.evaluators.static._action_scores import action_scores
 from skope_ope.evaluators.static._clipping_curve import clipping_curve
 from skope_ope.evaluators.static._direct_simulation import simulated_value, simulates
@@ -131,11 +131,3 @@ class StaticEvaluator(BaseEvaluator):
         positive = PositiveRounds(logs, combined_weights(logs, sample_weight))
         [result] = evaluate_jobs([prepared_job(self, target, positive)], positive)
         return result
-
-    def _enter_frame(self, whole, name):
-        source = self.reward_model_ if self.requires.model else None
-        for policy in whole.policies:
-            target, sums = whole.target(policy), whole.sums_by(self.sampling.by)
-            check_target(self, target)
-            whole.add_weights(self.proposal, policy, target)
-            whole.add((name, policy, None), self, sums, target, source)

@@ -285,7 +285,7 @@ def queries(monkeypatch):
 @backends
 @pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.parametrize("log", ["plain", "far from zero", "one p per action"])
-def test_evaluate_asks_for_first_rows_counts_and_sums(frame_of, log, groups, queries):
+def test_evaluate_asks_for_first_rows_and_sums(frame_of, log, groups, queries):
     data = columns(shift=1e6 if log == "far from zero" else 0.0)
     data["p"] = np.maximum(data["p"], 0.2)  # no weight is so large that it is bounded
     if log == "one p per action":
@@ -293,7 +293,38 @@ def test_evaluate_asks_for_first_rows_counts_and_sums(frame_of, log, groups, que
     given = {"columns": {"pi": "one_logged"}, "context": ["one_0", "two_0"]}
     lazy = scan_logs(frame_of(data), **roles(groups=groups) | given)
     evaluate("pi", lazy, evaluators=["IPS", "SNIPS"])
-    assert len(queries) == 3 + groups  # and the sums by group
+    assert len(queries) == 2 + groups  # and the sums by group
+
+
+@pytest.mark.few_cases(2)
+@backends
+@pytest.mark.parametrize("by", [None, ["day", "action"]])
+@pytest.mark.parametrize("loggers", [False, True])
+def test_labels_and_shares_are_asked_for_where_they_enter(
+    frame_of, loggers, by, queries
+):
+    data = columns()
+    for name in ("p", "under_A", "under_B"):
+        data[name] = np.maximum(data[name], 0.2)
+    lazy = lazy_of(frame_of, data, groups=True, loggers=loggers)
+    evaluators = {"it": LOGGERS["naive"] if loggers else IPS()}
+    summarize({"one": "one"}, lazy, evaluators=evaluators, by=by)
+    n_labels = 1 + loggers  # of the actions, and of the loggers
+    n_first, n_shares = 1, loggers
+    n_sums = 2 * (1 + len(by or ()))  # and those by group; the same for every column
+    assert len(queries) == n_labels + n_first + n_shares + n_sums
+
+
+def test_many_actions_are_counted_by_a_query_of_their_own(queries):
+    data = columns(4000, seed=3)
+    data["action"] = np.arange(4000) % 1500
+    given = {**roles(weights=True), "columns": {"pi": "one_logged"}}
+    lazy, logs = scan_logs(polars_frame(data), **given), in_memory(data, given)
+    found = evaluate("pi", lazy, evaluators=["IPS", "SNIPS"])
+    assert len(queries) == 3
+    expected = evaluate("pi", logs, evaluators=["IPS", "SNIPS"])
+    for name, value in expected.items():
+        check_value(found[name], value)
 
 
 def numbers_of(value):
@@ -507,13 +538,13 @@ def test_a_frame_that_changes_while_it_is_read(monkeypatch):
     rows = pytest.importorskip("pyarrow").table(columns(30))
     base = duckdb.connect()
     base.execute("create table log as select * from rows")
-    lazy = scan_logs(base.table("log"), **roles())
+    lazy = scan_logs(base.table("log"), **roles(groups=True))
     collect, asked = narwhals.LazyFrame.collect, []
 
     def counted(frame, *args, **kwargs):
         answer = collect(frame, *args, **kwargs)
         asked.append(frame)
-        if len(asked) == 3:  # the counts, the last of them
+        if len(asked) == 3:  # the sums, before those by group
             base.execute("insert into log select * from log limit 1")
         return answer
 
