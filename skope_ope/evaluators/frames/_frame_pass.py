@@ -34,12 +34,12 @@ from skope_ope.evaluators.core._sums import (
     weights_of,
 )
 from skope_ope.evaluators.core._tally import RoundCounts, Tally, places_in
+from skope_ope.evaluators.core._target import check_all_actions
 from skope_ope.evaluators.frames._columns import where
 from skope_ope.evaluators.frames._frame_log import ask_log
 from skope_ope.evaluators.frames._frame_query import Asking, FrameQuery
 from skope_ope.evaluators.frames._frame_rounds import FrameRounds
 from skope_ope.evaluators.frames._frame_weights import ask_weights
-from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.logs._validation import plain
 
 FAR = 0.999  # share of the squared mean in a mean square that costs three digits
