@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._slate_logs import SlateLogs
     from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
-FORMAT = 5  # of the files
+FORMAT = 6  # of the files
 ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
 
 
