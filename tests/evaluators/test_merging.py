@@ -32,8 +32,8 @@ from skope_ope import (
     SwitchDR,
     evaluate,
 )
-from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._value_summary import ValueSummary
+from skope_ope.evaluators.core._counted import Counted
 from skope_ope.evaluators.parts._part_sums import sums_of_part
 from tests.evaluators._reference_worlds import WORLDS, logged
 from tests.evaluators.core._asked import bare_logs

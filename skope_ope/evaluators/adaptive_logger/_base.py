@@ -97,6 +97,14 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
                 "use weighting='uniform', which needs propensities only."
             )
 
+    def _check_lazy(self):
+        raise ValueError(
+            f"{type(self).__name__} computes the weight of every round from all "
+            "earlier rounds, which lazy logs do not keep. Load rounds into memory: "
+            "lazy.partitions[k].read() or lazy.sample(100_000, random_state=0). Or use "
+            "ConfidenceSequence, whose update(lazy, policy) reads part by part."
+        )
+
     def _refuse_weights(self, logs, sample_weight):
         if combined_weights(logs, sample_weight) is not None:
             raise ValueError(
