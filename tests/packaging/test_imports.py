@@ -21,8 +21,8 @@ FLOW = [
 ROOMS = {
     "logs": ["", "sums", "checks", "lazy"],
     "evaluators": [
-        *("core", "static", "sequential", "scavenging", "multi_logger"),
-        *("adaptive_logger", "slate", "parts", "frames", "base", ""),
+        *("core", "parts", "frames", "base", "static", "sequential", "scavenging"),
+        *("multi_logger", "adaptive_logger", "slate", ""),
     ],
     "policies": ["", "adaptive", "slate"],
 }

@@ -8,6 +8,7 @@ from math import isnan
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.core._divergence_sums import PooledDivergences
 from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._logger_mixture import LoggerMixture
 from skope_ope.evaluators.core._loggers import label_list
@@ -16,7 +17,6 @@ from skope_ope.evaluators.core._proposal import Sampling
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._summary import Summary
 from skope_ope.evaluators.core._sums import weights_of
-from skope_ope.evaluators.multi_logger._divergences import PooledDivergences
 from skope_ope.evaluators.multi_logger._facts import MultiLoggerFacts
 from skope_ope.evaluators.multi_logger._jobs import (
     LoggerStrata,

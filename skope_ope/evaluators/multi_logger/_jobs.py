@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skope_ope.evaluators.core._design import Design
+from skope_ope.evaluators.core._divergence_sums import PooledDivergences
 from skope_ope.evaluators.core._engine import Job
-from skope_ope.evaluators.multi_logger._divergences import PooledDivergences
 from skope_ope.logs._folds import HeldOut
 
 ROUNDING = 1e-13  # of the squares: a smaller spread is none

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from skope_ope.evaluators.core._auto import mass_above
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._halves import in_upper_half
@@ -27,7 +28,6 @@ from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._weight_bound import largest_weight
 from skope_ope.evaluators.parts._part_sums import numbers_of_part
-from skope_ope.evaluators.static._auto import mass_above
 from skope_ope.logs.lazy._lazy_rows import first_rows
 
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._types import Array
 from skope_ope.evaluators.core._action_shares import support_of_actions
+from skope_ope.evaluators.core._auto import AUTO
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._estimate import Estimate
@@ -34,7 +35,6 @@ from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._summary import summary_of
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._action_scores import action_scores
-from skope_ope.evaluators.static._auto import AUTO
 from skope_ope.evaluators.static._clipping_curve import clipping_curve
 from skope_ope.evaluators.static._facts import StaticFacts
 from skope_ope.evaluators.static._known_of_sums import known_of_sums

@@ -9,8 +9,8 @@ from typing import Literal
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import RewardModelLike, SplitterLike
+from skope_ope.evaluators.core._auto import AUTO, AutoParameter, shrink_grid
 from skope_ope.evaluators.core._weights import shrink
-from skope_ope.evaluators.static._auto import AUTO, AutoParameter, shrink_grid
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 
 

@@ -10,13 +10,13 @@ from typing import Literal
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.core._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.core._plain_weights import (
     LEFT_BEHIND,
     check_alike,
 )
 from skope_ope.evaluators.core._weight_bound import stated_weight
 from skope_ope.evaluators.core._weights import clip
-from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
 
 

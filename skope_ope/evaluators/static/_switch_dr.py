@@ -9,12 +9,12 @@ from typing import Literal
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import RewardModelLike, SplitterLike
-from skope_ope.evaluators.core._weights import switch
-from skope_ope.evaluators.static._auto import (
+from skope_ope.evaluators.core._auto import (
     AUTO,
     AutoParameter,
     threshold_grid,
 )
+from skope_ope.evaluators.core._weights import switch
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 
 
