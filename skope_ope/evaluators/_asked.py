@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skope_ope.evaluators._names import default_evaluators, evaluator_named
-from skope_ope.evaluators.base._question import opened, policies_by_name
+from skope_ope.evaluators.base._question import policies_by_name, question_about
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.core._wrapped import bare, name_of
@@ -41,14 +41,14 @@ def asked(
     """Return the `Question` of a call; `sums`: of sums that will be added to others."""
     policies = policies_by_name(call, policies, logs, reward_model, cv, n_jobs)
     how |= {"reward_model": reward_model, "cv": cv, "n_jobs": n_jobs}
-    question = opened(policies, logs, **how)
-    return named(question, evaluators, sums or question.lazy)
+    question = question_about(policies, logs, **how)
+    return with_evaluators(question, evaluators, sums or question.lazy)
 
 
-def named(question, evaluators, sums):
+def with_evaluators(question, evaluators, sums):
     """Return a question with its evaluators: those of a call, or the first table."""
     if evaluators is None:
-        found, left_out = first_table(question, sums)
+        found, left_out = default_rows(question, sums)
         own_rounds = {}
     else:
         found, own_rounds = _given(question, evaluators)
@@ -100,11 +100,11 @@ def _given(question, evaluators):
         evaluator, rounds = bare(evaluator, given)
         if rounds is not given:
             own_rounds[name] = rounds
-        found[name] = _checked(evaluator, own_rounds.get(name, question.head))
+        found[name] = _one_evaluator(evaluator, own_rounds.get(name, question.head))
     return found, own_rounds
 
 
-def _checked(evaluator, logs):
+def _one_evaluator(evaluator, logs):
     if isinstance(evaluator, str):
         evaluator = evaluator_named(evaluator, type(logs))
     if isinstance(evaluator, type):
@@ -123,7 +123,7 @@ def _checked(evaluator, logs):
 
 
 # -- rows of the first table -----------------------------------------------------------
-def first_table(question, sums):
+def default_rows(question, sums):
     """Return the evaluators of the first table by name, and what the others need."""
     rows, left_out = default_evaluators(question.head, question.n_loggers)
     doubtful = []

@@ -20,7 +20,7 @@ from skope_ope._types import (
     SplitterLike,
 )
 from skope_ope.evaluators._asked import asked
-from skope_ope.evaluators._recommended import recommendation
+from skope_ope.evaluators._recommended import recommend
 from skope_ope.evaluators._value_table import ValueTable, rows_of, warn_once
 from skope_ope.evaluators.base._question import refuse_weights
 from skope_ope.evaluators.base._summed_values import sums_of
@@ -136,7 +136,7 @@ def evaluate(
         sample_weight=sample_weight,
         verbose=verbose,
     )
-    table = table_of(question)
+    table = answered(question)
     warn_once(rows_of(table, isinstance(policies, Mapping)), stacklevel=2)
     return table
 
@@ -145,10 +145,10 @@ def quiet_table(policies, logs, evaluators=None, reward_model=None, cv=None, **h
     """Return what `evaluate` does; the warnings of the values are in them alone."""
     keep = how.pop("keep", False)
     question = asked("evaluate", policies, logs, evaluators, reward_model, cv, **how)
-    return table_of(question, keep)
+    return answered(question, keep)
 
 
-def table_of(question, keep=False):
+def answered(question, keep=False):
     """Return the values of what is asked in a table, whatever the source."""
     if question.lazy:
         found, log = _over_parts(question)
@@ -159,7 +159,7 @@ def table_of(question, keep=False):
         about = question.head, rows, (), None, learners, question.n_loggers
     else:
         about = log, rows, question.left_out, found.values(), learners
-    row, reason = recommendation(*about)
+    row, reason = recommend(*about)
     results, single = {}, question.single
     for job in product(question.policies, question.evaluators):
         results[job[1] if single else job] = found[job]
@@ -182,7 +182,7 @@ def _over_parts(question):
         values = sums_of(question)
         found, log = values.by_job(), values.log
     if in_order.evaluators:
-        found |= _walked(in_order)
+        found |= _values_in_order(in_order)
     return found, log
 
 
@@ -191,7 +191,7 @@ def _walks(evaluator):
     return evaluator.__sklearn_tags__().order_dependent
 
 
-def _walked(question):
+def _values_in_order(question):
     """Return the values of evaluators that walk through the rounds."""
     model, logs = question.reward_model, question.logs
     found = sequential_values(
@@ -274,7 +274,7 @@ class SharedModel:
         """Return the predictions that an evaluator uses."""
         model, cv = self.model_of(evaluator)
         for known, folds, source in self._sources:
-            if known is model and _same(folds, cv):
+            if known is model and _same_folds(folds, cv):
                 return source
         source = reward_source(model, self.logs, cv, n_jobs=self.n_jobs)
         self._sources.append((model, cv, source))
@@ -291,7 +291,7 @@ class SharedModel:
         return evaluator.fit(self.logs, self.reward_model)
 
 
-def _same(one, other):
+def _same_folds(one, other):
     """Whether two `cv` give the same folds: the same number, word or object."""
     if isinstance(one, (int, str)):
         return type(one) is type(other) and one == other

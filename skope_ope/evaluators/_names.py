@@ -76,7 +76,7 @@ INPUTS = {"reward_model", "cv", "random_state"}
 FAMILIES = (static, sequential, scavenging, multi_logger, adaptive_logger, slate)
 
 
-def _classes(family):
+def _classes_in(family):
     """Return the classes of evaluators of a family by name."""
     listed = {name: getattr(family, name) for name in family.__all__}
     return {
@@ -86,8 +86,8 @@ def _classes(family):
     }
 
 
-STATIC = _classes(static)  # none depends on the order of the rounds
-ALL = {name: cls for one in FAMILIES for name, cls in _classes(one).items()}
+STATIC = _classes_in(static)  # none depends on the order of the rounds
+ALL = {name: cls for one in FAMILIES for name, cls in _classes_in(one).items()}
 
 
 def _kinds(cls):

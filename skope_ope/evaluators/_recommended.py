@@ -164,7 +164,7 @@ def _also(evaluators):
     return f"; {BY_SLOT}" if by_slot else ""
 
 
-def recommendation(logs, evaluators, left_out, values, policies=(), n_loggers=None):
+def recommend(logs, evaluators, left_out, values, policies=(), n_loggers=None):
     """Return the recommended row and why it or none; `values` may raise doubts."""
     row, reason = recommended_row(logs, evaluators, n_loggers, left_out)
     if row is None and any(map(learns, policies)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skope_ope._types import ArrayLike, PolicyLike, RandomSeed, RewardModelLike
 from skope_ope.evaluators._asked import asked
-from skope_ope.evaluators._recommended import recommendation
+from skope_ope.evaluators._recommended import recommend
 from skope_ope.evaluators._summary_facts import (
     NotRestored,
     common_facts,
@@ -227,38 +227,6 @@ class ValueSummary(SummedValues):
         super().__init__(sums, evaluators, counted, models, reading)
         self._facts, self._single, self._left_out = dict(facts), single, dict(left_out)
 
-    @classmethod
-    def of(
-        cls,
-        sums: PartSums | None,
-        policies: Mapping[Any, Any],
-        evaluators: Mapping[Any, Any],
-        logs: BanditLogs | SlateLogs | LazyLogs,
-        counted: Counted,
-        left_out: Mapping[Any, Any] = (),
-    ) -> Self:
-        """Return the summary of some sums.
-
-        Parameters
-        ----------
-        sums : PartSums or None
-            Those of the policies by the evaluators; None: there were no rounds.
-        policies : dict
-            By name; {None: policy} for one without a name.
-        evaluators : dict
-            By name, as they were asked for.
-        logs : BanditLogs, SlateLogs or LazyLogs
-            What was summed.
-        counted : Counted
-            The rounds.
-        left_out : dict, default=()
-            What evaluators that are left out need, by their names.
-        """
-        single = list(policies) == [None]
-        known = facts(policies, evaluators, logs)
-        given = {"evaluators": evaluators, "facts": known, "counted": counted}
-        return cls(sums, single=single, left_out=left_out, **given)
-
     @property
     def n_rounds(self) -> int:
         """Number of rounds, those of sample weight zero included."""
@@ -305,7 +273,7 @@ class ValueSummary(SummedValues):
         }
         row, reason = None, ""
         if log is not None:
-            row, reason = recommendation(log, self.evaluators, needs, results.values())
+            row, reason = recommend(log, self.evaluators, needs, results.values())
         return ValueTable(results, needs, recommended=row, reason=reason)
 
     def __add__(self, other):

@@ -22,10 +22,10 @@ from skope_ope._types import (
     SplitterLike,
 )
 from skope_ope.evaluators._asked import (
-    first_table,
+    default_rows,
     has_many_terms,
     is_of_logged_actions,
-    named,
+    with_evaluators,
 )
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._names import default_evaluators, evaluator_named, row_of
@@ -33,8 +33,8 @@ from skope_ope.evaluators._recommended import plain_row, recommended_evaluator
 from skope_ope.evaluators._value_table import warn_once
 from skope_ope.evaluators.base._question import (
     SINGLE,
-    opened,
     policies_by_name,
+    question_about,
     refuse_learning,
     several_times,
 )
@@ -176,17 +176,17 @@ def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
     # rounds too little of the tails of gains for a decision.
     n_jobs, recommended = how["n_jobs"], evaluator is None
     lazy = lazy.labelled(n_jobs=n_jobs)
-    question = opened(policies, lazy, **how)
+    question = question_about(policies, lazy, **how)
     if recommended:
         evaluator = _evaluator(None, question.head, question.n_loggers)
-        kept, _ = first_table(question, sums=True)
+        kept, _ = default_rows(question, sums=True)
         if evaluator.requires.model and evaluator not in kept.values():
             evaluator = plain_row(kept, evaluator)
     else:
         check_search_evaluator(evaluator, "compare_policies")
         evaluator, _ = bare(evaluator, lazy)
         _refuse_walks(evaluator)
-    question = named(question, {"": evaluator}, sums=True)
+    question = with_evaluators(question, {"": evaluator}, sums=True)
     few = all_rows(question.logs, MOST_READ, n_jobs)
     if few is not None:
         refuse_learning(policies)

@@ -140,7 +140,7 @@ class Question:
                 check_policy_fitted(policy)
 
 
-def opened(policies, logs, *, cv=None, by=None, n_jobs=None, **how):
+def question_about(policies, logs, *, cv=None, by=None, n_jobs=None, **how):
     """Return the `Question` about policies by name, of no evaluators as yet."""
     how |= {"cv": several_times(cv), "n_jobs": n_jobs}
     by = (by,) if isinstance(by, str) else by or ()

@@ -365,13 +365,13 @@ class BaseEvaluator(CallbackSupport, Estimator):
         return result._with_warnings(rounds_warnings(policy, logs))
 
     def _value_on_lazy(self, policy, lazy, sample_weight):
-        from skope_ope.evaluators.base._question import opened, refuse_weights
+        from skope_ope.evaluators.base._question import question_about, refuse_weights
         from skope_ope.reward_models._part_models import source_on
 
         refuse_weights(sample_weight)
         self._check_lazy()
         model = self._model_of_fit if self.requires.model else None
-        question = opened({None: policy}, lazy, reward_model=model)
+        question = question_about({None: policy}, lazy, reward_model=model)
         self._validate_params()
         self._check_kind(question.head)
         self._check_logs(question.head)
