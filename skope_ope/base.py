@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Base classes for your own policies and evaluators."""
 
-from skope_ope.evaluators.core._base import BaseEvaluator, EvaluatorTags
+from skope_ope.evaluators.base._evaluator import BaseEvaluator, EvaluatorTags
 from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.logs._transformer import BaseLogTransformer

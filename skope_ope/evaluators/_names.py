@@ -15,7 +15,7 @@ from skope_ope.evaluators import (
     slate,
     static,
 )
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.multi_logger import MultiLoggerDR, MultiLoggerIPS
 from skope_ope.evaluators.slate import (

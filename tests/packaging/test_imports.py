@@ -38,8 +38,6 @@ CHECKED = {
 # Methods that open a door further down, importing inside the function.
 DOORS = {
     ("logs/_transformer.py", "lazy"),  # what is said of lazy logs
-    ("evaluators/core/_base.py", "parts"),
-    ("evaluators/core/_base.py", "base"),
     ("evaluators/_value_table.py", "displays"),  # its plot, and what that returns
     ("selection/_policy_comparison.py", "displays"),  # likewise
 }
@@ -47,9 +45,6 @@ OPTIONAL = {"IPython", "matplotlib", "narwhals", "numba", "pandas", "polars", "p
 OPTIONAL |= {"seaborn", "skops", "torch", "tqdm"}
 # The arrows of modules without which no circle is left.
 CIRCLES = {
-    ("evaluators.core._base", "evaluators.base._question"),
-    ("evaluators.core._base", "evaluators.base._summed_values"),
-    ("evaluators.core._base", "evaluators.parts._partition_sums"),
     ("evaluators._value_table", "displays"),
     ("selection._policy_comparison", "displays"),
 }

@@ -10,7 +10,7 @@ import numpy as np
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.adaptive_logger._scored_rounds import ScoredRounds
 from skope_ope.evaluators.adaptive_logger._weightings import WEIGHTINGS
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._estimate import estimate_of_rounds

@@ -12,7 +12,7 @@ import numpy as np
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import StrOptions
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._drowned import lost_finding
 from skope_ope.evaluators.core._mean_weight import EFFECT
 from skope_ope.evaluators.core._mean_weight import SURE as SURE_OF_MEAN

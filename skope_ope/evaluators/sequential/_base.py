@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope._progress import untold
 from skope_ope._types import RewardModelLike
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._counted import Counted
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._drowned import beyond_floats

@@ -8,7 +8,7 @@ from math import isnan, nan
 
 import numpy as np
 
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._estimability import (
     Estimable,
     SlateValue,

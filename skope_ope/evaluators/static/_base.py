@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._types import Array
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._action_shares import support_of_actions
 from skope_ope.evaluators.core._auto import AUTO
-from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean

@@ -21,6 +21,8 @@ from skope_ope._sklearn import (
 )
 from skope_ope._types import ArrayLike, PolicyLike, RewardModelLike
 from skope_ope._user_line import warn_user
+from skope_ope.evaluators.base._question import question_about, refuse_weights
+from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
@@ -32,12 +34,14 @@ from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
+from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._kind_of import refuse_lazy
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.reward_models._action_reward_model import match_actions
+from skope_ope.reward_models._part_models import part_models, source_on
 from skope_ope.reward_models._sources import (
     fittable,
     given_source,
@@ -190,9 +194,6 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _fitted_on_lazy(self, lazy, reward_model, progress):
         """Return the fitted attributes on lazy logs."""
-        from skope_ope.evaluators.parts._partition_sums import head_of
-        from skope_ope.reward_models._part_models import part_models
-
         lazy = lazy.labelled()
         head = head_of(lazy)
         self._check_kind(head)
@@ -365,9 +366,6 @@ class BaseEvaluator(CallbackSupport, Estimator):
         return result._with_warnings(rounds_warnings(policy, logs))
 
     def _value_on_lazy(self, policy, lazy, sample_weight):
-        from skope_ope.evaluators.base._question import question_about, refuse_weights
-        from skope_ope.reward_models._part_models import source_on
-
         refuse_weights(sample_weight)
         self._check_lazy()
         model = self._model_of_fit if self.requires.model else None
@@ -389,8 +387,6 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _answer(self, question, sources, of_fit):
         """Return the value from sums over lazy logs, perhaps those of the fit."""
-        from skope_ope.evaluators.base._summed_values import sums_of
-
         question.check_sums()
         return sums_of(question, sources).by_job()[None, ONE]
 
