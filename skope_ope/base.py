@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Base classes for your own policies and evaluators."""
 
-from skope_ope.evaluators.core._base import BaseEvaluator, EvaluatorTags
+from skope_ope.evaluators.base._evaluator import BaseEvaluator, EvaluatorTags
 from skope_ope.evaluators.core._functions import (
     mean,
     mean_plus_ratio,

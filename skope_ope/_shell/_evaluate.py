@@ -20,17 +20,25 @@ from skope_ope._shell._value_report import (
     to_text,
     warning_records,
 )
+from skope_ope._sklearn import StrOptions
 from skope_ope.audit import VerdictThresholds, verdict
 from skope_ope.evaluators._evaluate import quiet_table
-from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators._named_evaluators import named_evaluators
+from skope_ope.evaluators._names import (
+    STATIC,
+    evaluator_named,
+    names_for,
+    unknown_evaluator,
+)
 from skope_ope.evaluators.core._assumptions import (
     NOTHING_OUTSIDE,
     rests_on_propensities,
 )
 from skope_ope.evaluators.core._grounds import ESTIMATED
+from skope_ope.evaluators.core._logged_value import logged_value
 from skope_ope.evaluators.core._missing_part import weight_findings
 from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._text_files import number, whole_number
 from skope_ope.policies import action_probabilities
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._policy_files import logs_on_columns
@@ -51,7 +59,7 @@ def run_evaluate(args, progress, caught):
     refuse_report(args, wanted)
     for one in args.require:
         one.check_names([policy.name for policy in wanted])
-    named = args.evaluators and named_evaluators(args.evaluators, args.folds)
+    named = args.evaluators and _named_evaluators(args.evaluators, args.folds)
     source = read_source(args, args.logs, progress, wanted, beside=args.compare_logs)
     logs, policies, told = rounds_and_targets(args, source, wanted, progress)
     model = shared = named_reward_model(args.reward_model, logs)
@@ -584,3 +592,57 @@ def agreement_caveat(values, on_policy, rewarded, drift):
     if not reasons:
         return ""
     return f"agreement decides nothing: {'; and '.join(reasons)}."
+
+
+# -- evaluators that words on the command line name ------------------------------------
+def _named_evaluators(texts, cv=5):
+    """Return evaluators by name and parameters, such as `IPS` or `IPS:cmax=10`."""
+    chosen = {}
+    known = {name.lower(): name for name in names_for(BanditLogs)}
+    for text in STATIC if tuple(texts) == ("all",) else texts:
+        name, *settings = text.split(":")
+        if name.lower() not in known:
+            raise unknown_evaluator(name)
+        evaluator = evaluator_named(known[name.lower()])
+        own = [
+            key for key in evaluator.get_params() if key not in ("reward_model", "cv")
+        ]
+        for setting in settings:
+            key, _, value = setting.partition("=")
+            if key not in own:
+                raise ValueError(
+                    f"{text!r}: {known[name.lower()]} has "
+                    f"{'no parameter' if not own else 'the parameter ' + own[0]}, got "
+                    f"{key!r}."
+                )
+            evaluator.set_params(**{key: _parsed(evaluator, key, value, text)})
+        if "cv" in evaluator.get_params():
+            evaluator.set_params(cv=cv)
+        label = ":".join([known[name.lower()], *settings])
+        if label in chosen:
+            raise ValueError(f"evaluator {label!r} is named twice.")
+        chosen[label] = evaluator
+    return chosen
+
+
+def _parsed(evaluator, key, value, text):
+    """Return a parameter from a word: None, a choice, true or false, or a number."""
+    if value.lower() == "none":
+        return None
+    for constraint in evaluator._parameter_constraints[key]:
+        if isinstance(constraint, StrOptions) and value in constraint.options:
+            return value
+        if constraint == "boolean" and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+    try:
+        return _int_or_float(value)
+    except ValueError:
+        raise ValueError(f"{text!r}: {value!r} is not a number.") from None
+
+
+def _int_or_float(text):
+    """Return an int where the text is one: lengths are counts."""
+    try:
+        return whole_number(text)
+    except ValueError:
+        return number(text)

@@ -14,8 +14,11 @@ from skope_ope.audit._model_facts import reward_model_facts
 from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._result import Audit, explained
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
-from skope_ope.evaluators._policies_of_call import policies_by_name
-from skope_ope.evaluators._prepared import check_columns, refuse_arrays
+from skope_ope.evaluators.base._question import (
+    check_columns,
+    policies_by_name,
+    refuse_arrays,
+)
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._lazy_logs import LazyLogs

@@ -13,7 +13,7 @@ from skope_ope.audit._model_facts import reward_model_facts
 from skope_ope.audit._policy_checks import policy_findings, weight_facts
 from skope_ope.audit._result import Audit, explained
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
-from skope_ope.evaluators._summarize import summarize
+from skope_ope.evaluators._value_summary import summarize
 from skope_ope.evaluators.core._drowned import huge_finding, is_huge
 from skope_ope.evaluators.core._warnings import findings_of_learned, has_groups
 from skope_ope.evaluators.core._weight_findings import overlap_findings

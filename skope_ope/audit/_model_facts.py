@@ -17,6 +17,6 @@ def reward_model_facts(logs, random_state=0, n_jobs=None, reward_model=None, cv=
     # the fit is the same for all policies
     policy = logs.slate if slates else UniformPolicy()
     method = SlateDirectMethod() if slates else DirectMethod()
-    asked = policy, logs, {"": method}, reward_model, cv, None
-    table = quiet_table(*asked, random_state, n_jobs)
+    how = {"random_state": random_state, "n_jobs": n_jobs}
+    table = quiet_table(policy, logs, {"": method}, reward_model, cv, **how)
     return {"R^2 of the reward model, out of fold": table[""].diagnostics["model_r2"]}

@@ -13,10 +13,10 @@ from skope_ope.audit._policy_checks import (
     weighted_tail,
 )
 from skope_ope.evaluators.core._diagnostics import Diagnostics
+from skope_ope.evaluators.core._estimability import of_weights
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._support_findings import slate_support_findings
-from skope_ope.evaluators.slate._estimability import of_weights
 from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_ips import SlateIPS
 from skope_ope.intervals._tail_shape import UNRELIABLE

@@ -14,8 +14,7 @@ from skope_ope.evaluators import (
     static,
 )
 from skope_ope.evaluators._evaluate import evaluate
-from skope_ope.evaluators._summarize import summarize
-from skope_ope.evaluators._value_summary import ValueSummary
+from skope_ope.evaluators._value_summary import ValueSummary, summarize
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.adaptive_logger import *
 from skope_ope.evaluators.core._lift import Lift

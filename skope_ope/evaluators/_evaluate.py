@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
 from typing import Any, Literal
 
-from skope_ope._parallel import one_call
+from sklearn.base import clone
+
+from skope_ope._parallel import one_call, run_tasks
 from skope_ope._types import (
     ArrayLike,
     PolicyLike,
@@ -15,23 +19,27 @@ from skope_ope._types import (
     RewardModelLike,
     SplitterLike,
 )
-from skope_ope.evaluators._chosen import named_evaluators, seeded
-from skope_ope.evaluators._lazy_values import lazy_table
-from skope_ope.evaluators._passes import values_of
-from skope_ope.evaluators._policies_of_call import policies_by_name
-from skope_ope.evaluators._prepared import for_recorded, prepared
-from skope_ope.evaluators._recommended import (
-    LEARNS,
-    doubted_reason,
-    learns,
-    recommended_row,
+from skope_ope.evaluators._asked import asked
+from skope_ope.evaluators._recommended import recommend
+from skope_ope.evaluators._value_table import ValueTable, rows_of, warn_once
+from skope_ope.evaluators.base._question import refuse_weights
+from skope_ope.evaluators.base._summed_values import sums_of
+from skope_ope.evaluators.core._counted import Counted
+from skope_ope.evaluators.core._jobs import evaluate_jobs, prepared_job
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._warnings import rounds_warnings
+from skope_ope.evaluators.sequential._sequential_values import (
+    check_walk,
+    sequential_values,
 )
-from skope_ope.evaluators._shared_model import SharedModel
-from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators._warn_once import rows_of, warn_once
-from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.evaluators.static._direct_simulation import simulates
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.reward_models._sources import model_and_folds, reward_source
 
 
 def evaluate(
@@ -118,68 +126,182 @@ def evaluate(
     >>> bool(low < truth.value < high)
     True
     """
-    table = quiet_table(
+    question = asked(
+        "evaluate",
         policies,
         logs,
         evaluators,
         reward_model,
         cv,
-        sample_weight,
-        random_state,
-        n_jobs,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        sample_weight=sample_weight,
         verbose=verbose,
     )
-    several = isinstance(policies, Mapping)
-    warn_once(rows_of(table, several), stacklevel=2)
+    table = answered(question)
+    warn_once(rows_of(table, isinstance(policies, Mapping)), stacklevel=2)
     return table
 
 
-def quiet_table(
-    policies,
-    logs,
-    evaluators=None,
-    reward_model=None,
-    cv=None,
-    sample_weight=None,
-    random_state=None,
-    n_jobs=None,
-    keep=False,
-    verbose=0,
-):
+def quiet_table(policies, logs, evaluators=None, reward_model=None, cv=None, **how):
     """Return what `evaluate` does; the warnings of the values are in them alone."""
-    wanted = policies_by_name("evaluate", policies, logs, reward_model, cv, n_jobs)
-    if isinstance(logs, LazyLogs):
-        how = {"random_state": random_state, "n_jobs": n_jobs}
-        asked = prepared(policies, logs, evaluators, reward_model, cv, **how)
-        return lazy_table(asked, sample_weight, verbose)
-    if isinstance(cv, Iterator):  # used by more than one fit
-        cv = list(cv)
-    asked = evaluators
-    evaluators, left_out, made = named_evaluators(evaluators, logs)
-    single = not isinstance(policies, Mapping)
-    if asked is None and reward_model is None:
-        evaluators, left_out = for_recorded(wanted, logs, evaluators, left_out)
-    # the rule knows these rounds, not those that the steps of a Pipeline made of them
-    plain = _without(evaluators, made)
-    recommended, reason = recommended_row(logs, plain, left_out=left_out)
-    if recommended is None and any(map(learns, wanted.values())):
-        reason = LEARNS
-    if random_state is not None:
-        evaluators, reward_model = seeded(evaluators, reward_model, random_state, cv)
-    found = {}
-    groups = [({name: evaluators[name]}, rounds) for name, rounds in made.items()]
-    for some, rounds in [(_without(evaluators, made), logs), *groups]:
-        shared = SharedModel(reward_model, cv, rounds, n_jobs)
+    keep = how.pop("keep", False)
+    question = asked("evaluate", policies, logs, evaluators, reward_model, cv, **how)
+    return answered(question, keep)
+
+
+def answered(question, keep=False):
+    """Return the values of what is asked in a table, whatever the source."""
+    if question.lazy:
+        found, log = _over_parts(question)
+    else:
+        found, log = _in_memory(question, keep), question.logs
+    rows, learners = question.on_its_rounds, question.policies.values()
+    if log is None:  # where all evaluators walk, only a few rounds are known
+        about = question.head, rows, (), None, learners, question.n_loggers
+    else:
+        about = log, rows, question.left_out, found.values(), learners
+    row, reason = recommend(*about)
+    results, single = {}, question.single
+    for job in product(question.policies, question.evaluators):
+        results[job[1] if single else job] = found[job]
+    return ValueTable(results, question.left_out, recommended=row, reason=reason)
+
+
+# -- lazy logs: sums of all parts, and walks through them ------------------------------
+def _over_parts(question):
+    """Return values by (policy, evaluator), and what sums tell of the log, or None."""
+    refuse_weights(question.sample_weight)
+    for evaluator in question.evaluators.values():
+        evaluator._check_lazy()
+    found, log = {}, None
+    in_order = question.some(_walks)
+    if in_order.evaluators:
+        check_walk(", ".join(in_order.evaluators), question.logs)
+        question = question.some(lambda one: not _walks(one))
+    if question.evaluators:
+        question.check_sums()
+        values = sums_of(question)
+        found, log = values.by_job(), values.log
+    if in_order.evaluators:
+        found |= _values_in_order(in_order)
+    return found, log
+
+
+def _walks(evaluator):
+    """Whether an evaluator walks through the rounds in their order."""
+    return evaluator.__sklearn_tags__().order_dependent
+
+
+def _values_in_order(question):
+    """Return the values of evaluators that walk through the rounds."""
+    model, logs = question.reward_model, question.logs
+    found = sequential_values(
+        question.policies,
+        question.evaluators,
+        logs,
+        sources=question.some(lambda one: not one._takes_earlier(model)).sources(),
+        n_jobs=question.n_jobs,
+        verbose=question.verbose,
+        counted=Counted.of_partitions(logs.partitions),
+    )
+    return {(p, name): v for name, values in found.items() for p, v in values.items()}
+
+
+# -- rounds in memory: what evaluators can share is computed once ----------------------
+def _in_memory(question, keep=False):
+    """Return values by (policy, evaluator)."""
+    found, own = {}, question.own_rounds
+    of_own = [(one, {name: question.evaluators[name]}) for name, one in own.items()]
+    for logs, evaluators in [(question.logs, question.on_its_rounds), *of_own]:
         with one_call():
-            found |= values_of(wanted, some, shared, sample_weight, n_jobs, keep)
-    reason = doubted_reason(recommended, reason, logs, found.values())
-    results = {
-        name if single else (policy, name): found[policy, name]
-        for policy in wanted
-        for name in evaluators
+            found |= _values_on(logs, evaluators, question, keep)
+    return found
+
+
+def _values_on(logs, evaluators, question, keep):
+    """Return the values of all policies by some evaluators on some rounds."""
+    # Evaluators that take part in one pass over the rounds share it; the others are
+    # fitted once each, so that all policies meet the same random numbers.
+    policies, weight = question.policies, question.sample_weight
+    model = SharedModel(question, logs)
+    positive = PositiveRounds(logs, combined_weights(logs, weight))
+    together, apart = {}, {False: [], True: []}
+    for policy, given in policies.items():
+        # slates have targets of their own
+        target = Target(given, logs) if isinstance(logs, BanditLogs) else None
+        for name, evaluator in evaluators.items():
+            if target is not None and _takes_part(evaluator, target):
+                together[policy, name] = target, evaluator
+            else:
+                apart[_walks(evaluator)].append((policy, name))
+    jobs = [
+        prepared_job(one, target, positive, model) for target, one in together.values()
+    ]
+    values = evaluate_jobs(jobs, positive, question.n_jobs, keep)
+    warned = dict.fromkeys(policy for policy, _ in together)
+    warned = {policy: rounds_warnings(policies[policy], logs) for policy in warned}
+    found = {
+        job: value._with_warnings(warned[job[0]])
+        for job, value in zip(together, values, strict=True)
     }
-    return ValueTable(results, left_out, recommended=recommended, reason=reason)
+    for walks, pairs in apart.items() if any(apart.values()) else ():
+        # walks through a log are loops of the interpreter: they need processes
+        how = {"n_jobs": question.n_jobs, "prefer": "processes" if walks else "threads"}
+        names = list(dict.fromkeys(name for _, name in pairs))
+        fits = [partial(model.fitted, evaluators[name]) for name in names]
+        fitted = dict(zip(names, run_tasks(fits, **how), strict=True))
+        # on the rounds of fit, which are those of the table
+        calls = [
+            partial(fitted[name]._result, policies[policy], None, weight)
+            for policy, name in pairs
+        ]
+        found |= zip(pairs, run_tasks(calls, **how), strict=True)
+    return {job: value._at(logs) for job, value in found.items()}
 
 
-def _without(evaluators, names):
-    return {name: one for name, one in evaluators.items() if name not in names}
+def _takes_part(evaluator, target):
+    """Whether a pass that is shared with other evaluators can value a policy."""
+    return isinstance(evaluator, StaticEvaluator) and not simulates(evaluator, target)
+
+
+class SharedModel:
+    """One reward model for all evaluators that were given none."""
+
+    # Predictions are made once for every distinct model and folds.
+
+    def __init__(self, question, logs):
+        self.reward_model, self.cv, self.logs = question.reward_model, question.cv, logs
+        self.n_jobs = question.n_jobs
+        self._sources = []  # (model, cv, source)
+
+    def model_of(self, evaluator):
+        """Return the model that an evaluator uses, and its folds."""
+        return model_and_folds(evaluator, self.reward_model, self.cv)
+
+    def source_for(self, evaluator):
+        """Return the predictions that an evaluator uses."""
+        model, cv = self.model_of(evaluator)
+        for known, folds, source in self._sources:
+            if known is model and _same_folds(folds, cv):
+                return source
+        source = reward_source(model, self.logs, cv, n_jobs=self.n_jobs)
+        self._sources.append((model, cv, source))
+        return source
+
+    def fitted(self, evaluator):
+        """Fit a clone of an evaluator that makes a pass of its own over the rounds."""
+        evaluator = clone(evaluator)
+        params = evaluator.get_params(deep=False)
+        if params.get("reward_model") is not None:
+            return evaluator.fit(self.logs)
+        if evaluator.requires.model and "cv" in params and self.cv is not None:
+            evaluator.set_params(cv=self.cv)  # they come with the model
+        return evaluator.fit(self.logs, self.reward_model)
+
+
+def _same_folds(one, other):
+    """Whether two `cv` give the same folds: the same number, word or object."""
+    if isinstance(one, (int, str)):
+        return type(one) is type(other) and one == other
+    return one is other

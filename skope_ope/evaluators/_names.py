@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Evaluators by name: the families' classes, and rows of the first table."""
+"""Evaluators by name: the families' classes, and the rows of the first table."""
 
 from inspect import Parameter, signature
 
@@ -15,15 +15,68 @@ from skope_ope.evaluators import (
     slate,
     static,
 )
-from skope_ope.evaluators._defaults import FORMS
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.logs import BanditLogs
+from skope_ope.evaluators.multi_logger import MultiLoggerDR, MultiLoggerIPS
+from skope_ope.evaluators.slate import (
+    IndependentSlotIPS,
+    PseudoInverse,
+    SlateDirectMethod,
+    SlateIPS,
+)
+from skope_ope.evaluators.static import IPS, SNDR, SNIPS, DirectMethod, DoublyRobust
+from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._propensity_audit import acting_loggers
+from skope_ope.logs._slate_fields import has_slot_rewards
 
+# What rows need beyond actions and rewards. None of these leaves a bias out of its
+# interval by design; where nothing is known, a model is all that there is.
+PROPENSITIES = "propensities"
+ALL_LOGGERS = "the probabilities of all loggers (logger_proba)"
+SLATE_PROPENSITIES = "propensities or a logging policy"
+LOGGING_POLICY = "a logging policy"
+
+DEFAULTS = {
+    "IPS": IPS(),
+    "SNIPS": SNIPS(),
+    "DoublyRobust": DoublyRobust(),
+    "SNDR": SNDR(),
+}
+BALANCED = {
+    "BalancedIPS": MultiLoggerIPS(pooling="balanced"),
+    "BalancedDR": MultiLoggerDR(pooling="balanced"),
+}
+MODEL_ALONE = {"DirectMethod": DirectMethod()}
+SLATE_IPS = {"SlateIPS": SlateIPS()}
+SLATE_RATIO = {"wIPS": SlateIPS(self_normalized=True)}
+PSEUDO_INVERSES = {
+    "PseudoInverse": PseudoInverse(),
+    "wPI": PseudoInverse(self_normalized=True),
+    "ControlledPI": PseudoInverse(control_variates="multiple"),
+}
+SLOT_BY_SLOT = {"IndependentSlotIPS": IndependentSlotIPS()}
+SLATE_MODEL_ALONE = {"SlateDirectMethod": SlateDirectMethod()}
+# What a row is whose name is no name of a class, but of settings of one.
+SETTINGS = {
+    "BalancedIPS": "MultiLoggerIPS with the mixture of all loggers",
+    "BalancedDR": "MultiLoggerDR with the mixture of all loggers",
+    "wIPS": "SlateIPS, divided by the sum of the weights",
+    "wPI": "PseudoInverse, divided by the sum of the weights",
+    "ControlledPI": "PseudoInverse with multiple control variates",
+}
+FORMS = {
+    name: one
+    for name, one in (BALANCED | SLATE_RATIO | PSEUDO_INVERSES).items()
+    if name in SETTINGS
+}
+# What an evaluator may be given without becoming another estimator.
+INPUTS = {"reward_model", "cv", "random_state"}
+
+# -- names of classes -----------------------------------------------------------------
 FAMILIES = (static, sequential, scavenging, multi_logger, adaptive_logger, slate)
 
 
-def evaluators_of(family):
+def _classes_in(family):
     """Return the classes of evaluators of a family by name."""
     listed = {name: getattr(family, name) for name in family.__all__}
     return {
@@ -33,14 +86,8 @@ def evaluators_of(family):
     }
 
 
-def evaluators_for(kind):
-    """Return the classes of all evaluators that take a kind of logs, by name."""
-    return {
-        name: cls
-        for family in FAMILIES
-        for name, cls in evaluators_of(family).items()
-        if kind in _kinds(cls)
-    }
+STATIC = _classes_in(static)  # none depends on the order of the rounds
+ALL = {name: cls for one in FAMILIES for name, cls in _classes_in(one).items()}
 
 
 def _kinds(cls):
@@ -51,12 +98,8 @@ def _kinds(cls):
 
 def names_for(kind):
     """Return all names of evaluators that take a kind of logs, forms of them last."""
-    forms = (name for name, one in FORMS.items() if kind in one.requires.logs)
-    return [*evaluators_for(kind), *forms]
-
-
-STATIC = evaluators_of(static)  # none depends on the order of the rounds
-ALL = {name: cls for one in FAMILIES for name, cls in evaluators_of(one).items()}
+    classes = [name for name, cls in ALL.items() if kind in _kinds(cls)]
+    return classes + [name for name, one in FORMS.items() if kind in one.requires.logs]
 
 
 def evaluator_named(name, kind=BanditLogs):
@@ -66,17 +109,15 @@ def evaluator_named(name, kind=BanditLogs):
     cls = ALL.get(name)
     if cls is None or kind not in _kinds(cls):
         raise unknown_evaluator(name, kind)
-    needed = [
-        one.name
-        for one in signature(cls).parameters.values()
-        if one.default is Parameter.empty
-    ]
-    if needed:
+    try:
+        return cls()
+    except TypeError:
+        parameters = signature(cls).parameters.values()
+        needed = [one.name for one in parameters if one.default is Parameter.empty]
         raise ValueError(
             f"{name} has no default for {', '.join(needed)}: pass an instance, "
             f"{name}({', '.join(f'{one}=...' for one in needed)})."
-        )
-    return cls()
+        ) from None
 
 
 def unknown_evaluator(name, kind=BanditLogs):
@@ -93,3 +134,48 @@ def unknown_evaluator(name, kind=BanditLogs):
     return ValueError(
         f"evaluator {name!r} is unknown; there are {', '.join(known)}.{meant}"
     )
+
+
+# -- rows of the first table ----------------------------------------------------------
+def default_evaluators(logs, n_loggers=None):
+    """Return the evaluators of the first table, and what the others need."""
+    if isinstance(logs, SlateLogs):
+        if logs.logging_policy is not None:
+            by_slot = SLOT_BY_SLOT if has_slot_rewards(logs) else {}
+            return SLATE_IPS | PSEUDO_INVERSES | by_slot, {}
+        left_out = dict.fromkeys(PSEUDO_INVERSES, LOGGING_POLICY)
+        of_weights = SLATE_IPS | SLATE_RATIO
+        if logs.propensity is not None:
+            return of_weights, left_out
+        left_out = dict.fromkeys(of_weights, SLATE_PROPENSITIES) | left_out
+        return dict(SLATE_MODEL_ALONE), left_out
+    if logs.propensity is None:
+        return dict(MODEL_ALONE), dict.fromkeys(DEFAULTS, PROPENSITIES)
+    if (acting_loggers(logs) if n_loggers is None else n_loggers) == 1:
+        return dict(DEFAULTS), {}
+    if logs.logger_proba is None:
+        return dict(DEFAULTS), dict.fromkeys(BALANCED, ALL_LOGGERS)
+    return DEFAULTS | BALANCED, {}
+
+
+def is_one_of(evaluator, recommended):
+    """Whether an evaluator is a row of the first table, perhaps with another model."""
+    if type(evaluator) is not type(recommended):
+        return False
+    # not by `get_params`, which reads the signature of the class at every call
+    return all(
+        getattr(evaluator, name) == getattr(recommended, name)
+        for name in recommended._parameter_constraints
+        if name not in INPUTS
+    )
+
+
+def row_of(evaluator):
+    """Return the name of an evaluator's row, None where that is named by its class."""
+    rows = (name for name, one in FORMS.items() if is_one_of(evaluator, one))
+    return next(rows, None)
+
+
+def told_row(name):
+    """Return the name of a row and, where that is no name of a class, what it is."""
+    return f"{name} ({SETTINGS[name]})" if name in SETTINGS else name

@@ -5,11 +5,12 @@
 from typing import NamedTuple
 
 from skope_ope._inside import inside
-from skope_ope.evaluators._defaults import (
+from skope_ope.evaluators._names import (
     BALANCED,
     DEFAULTS,
     PSEUDO_INVERSES,
     SLATE_RATIO,
+    is_one_of,
 )
 from skope_ope.evaluators.slate import IndependentSlotIPS
 from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
@@ -18,8 +19,6 @@ from skope_ope.logs.checks._lost_rows import LOST_ROWS
 from skope_ope.logs.sums._log_sums import known_fields
 from skope_ope.policies._adaptive import AdaptivePolicy
 
-# What an evaluator may be given without becoming another estimator.
-INPUTS = {"reward_model", "cv", "random_state"}
 MISFIT = (
     "the propensities do not fit the logged actions: trust no row of this table "
     "until they are corrected"
@@ -165,6 +164,14 @@ def _also(evaluators):
     return f"; {BY_SLOT}" if by_slot else ""
 
 
+def recommend(logs, evaluators, left_out, values, policies=(), n_loggers=None):
+    """Return the recommended row and why it or none; `values` may raise doubts."""
+    row, reason = recommended_row(logs, evaluators, n_loggers, left_out)
+    if row is None and any(map(learns, policies)):
+        reason = LEARNS
+    return row, reason if values is None else doubted_reason(row, reason, logs, values)
+
+
 def doubted_reason(name, reason, logs, values):
     """Get the reason for a row, unless propensities or weights are wrong: then that."""
     values = list(values)
@@ -201,15 +208,3 @@ def misfit_reason(logs):
     if "slate" not in known_fields(logs):
         return MISFIT
     return ROWS_LOST if misfits(logs)[0].name == LOST_ROWS else SLATES_MISFIT
-
-
-def is_one_of(evaluator, recommended):
-    """Whether an evaluator is a row of the first table, perhaps with another model."""
-    if type(evaluator) is not type(recommended):
-        return False
-    # not by `get_params`, which reads the signature of the class at every call
-    return all(
-        getattr(evaluator, name) == getattr(recommended, name)
-        for name in recommended._parameter_constraints
-        if name not in INPUTS
-    )

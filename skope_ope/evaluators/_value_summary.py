@@ -4,18 +4,13 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from math import nan
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
-
-from skope_ope.evaluators._counted import Counted
-from skope_ope.evaluators._logged_value import logged_value_of_sums
-from skope_ope.evaluators._model_facts import both_models
-from skope_ope.evaluators._recommended import doubted_reason, recommended_row
+from skope_ope._types import ArrayLike, PolicyLike, RandomSeed, RewardModelLike
+from skope_ope.evaluators._asked import asked
+from skope_ope.evaluators._recommended import recommend
 from skope_ope.evaluators._summary_facts import (
     NotRestored,
     common_facts,
@@ -24,37 +19,144 @@ from skope_ope.evaluators._summary_facts import (
     stored_evaluator,
 )
 from skope_ope.evaluators._summary_files import damaged, read_file, write_file
-from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators._warn_once import rows_of, warn_once
-from skope_ope.evaluators.core._design import Frame, in_order
-from skope_ope.evaluators.core._estimate import GivenEstimate
-from skope_ope.evaluators.core._largest_deviation import LargestDeviation
-from skope_ope.evaluators.core._logger_mixture import doubt_of_parts
-from skope_ope.evaluators.core._summary import LOGGER
-from skope_ope.evaluators.core._summed_reach import SummedReach
-from skope_ope.evaluators.core._summed_value import SummedValue
-from skope_ope.evaluators.core._sums import weights_of
-from skope_ope.evaluators.core._values_of_groups import NO_GROUP_VALUE
-from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
-from skope_ope.evaluators.parts._rows_of_files import RowsOfFiles, with_rows
-from skope_ope.exceptions import SupportWarning
+from skope_ope.evaluators._value_table import ValueTable, rows_of, warn_once
+from skope_ope.evaluators.base._summed_values import SummedValues, sums_of
+from skope_ope.evaluators.core._counted import Counted
+from skope_ope.evaluators.parts._part_sums import PartSums
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._folds import HashKFold
 from skope_ope.logs._html import summary_html
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skope_ope._types import Path
-    from skope_ope.evaluators.parts._part_sums import PartSums
-    from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
-    from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
-FORMAT = 5  # of the files
-ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
+FORMAT = 6  # of the files
 
 
-class ValueSummary:
+def summarize(
+    policies: PolicyLike | Mapping[Any, PolicyLike],
+    logs: LazyLogs | BanditLogs | SlateLogs,
+    *,
+    evaluators: Sequence[Any] | Mapping[Any, Any] | None = None,
+    reward_model: RewardModelLike = None,
+    cv: int | HashKFold | Literal["prefit"] | None = None,
+    by: str | Sequence[str] | None = None,
+    random_state: RandomSeed = None,
+    n_jobs: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_sample: int | Literal["auto"] | None = "auto",
+    verbose: int = 0,
+) -> ValueSummary:
+    """Sum what the values of policies are made of; sums of parts of a log add up.
+
+    `evaluate(policies, lazy)` is `summarize(policies, lazy).values()`. A summary is
+    small, holds no rounds, and can be saved. So you can add the sums of each day to
+    those of earlier days. Read more in the :ref:`User Guide <large_logs>`.
+
+    Parameters
+    ----------
+    policies : policy, str, or dict of them
+        The policies to evaluate, as in `evaluate`. A dict gives names, which identify
+        the policies in other parts. Without names a hash of the policy is used. A
+        policy without a hash, such as a function, needs a name.
+    logs : LazyLogs, BanditLogs or SlateLogs
+        The rounds: see `scan_logs`. Partitions are read one by one by the workers.
+    evaluators : list of names or evaluators, or dict, default=None
+        As in `evaluate`. An evaluator whose value cannot be computed from sums raises
+        an error. A Pipeline with steps must be the only evaluator, on logs in memory.
+    reward_model : model, number or str, default=None
+        Shared by the evaluators whose `reward_model` is None.
+    cv : int, HashKFold or "prefit", default=None
+        How rounds are split for cross-fitting of the shared reward model. A number
+        means `HashKFold`. `None`: the `cv` of each evaluator, which is 5 by default.
+    by : str or list of str, default=None
+        Columns for which sums by value are kept, too. They allow `value.by(column)`.
+    random_state : int, RandomState instance or None, default=None
+        Seeds everything random without a seed, and the sample for reward models.
+    n_jobs : int, default=None
+        Number of parallel tasks, as in scikit-learn. `joblib.parallel_config` says
+        where they run. The sums do not depend on it.
+    sample_weight : array-like of shape (n_rounds,), default=None
+        Weights of the rounds, multiplied by those of the logs. Lazy logs have their
+        weights as a column: `scan_logs(..., sample_weight="column")`.
+    n_sample : int, None or "auto", default="auto"
+        Number of rounds of lazy logs that are drawn to fit reward models. `None`: all
+        rounds, with `partial_fit` if the model has it. "auto": all rounds if the model
+        has `partial_fit`, else 2,000,000.
+    verbose : int, default=0
+        As in joblib: lines of progress.
+
+    Returns
+    -------
+    summary : ValueSummary
+        `summary + summary`, `.save(path)`, `.values()`.
+
+    Raises
+    ------
+    TypeError
+        If `logs` are not logs, or a policy cannot be evaluated part by part.
+    ValueError
+        If an evaluator cannot be computed from sums, or a partition cannot be read. The
+        message names file and row group.
+
+    See Also
+    --------
+    ValueSummary.load : A summary from its file.
+    evaluate : Values at once.
+
+    Examples
+    --------
+    >>> from skope_ope import UniformPolicy, summarize
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy = make_bandit_logs(random_state=0), UniformPolicy()
+    >>> first = summarize({"new": policy}, logs[:400], evaluators=["SNIPS"])
+    >>> rest = summarize({"new": policy}, logs[400:], evaluators=["SNIPS"])
+    >>> (first + rest).values()["new", "SNIPS"].n_rounds == len(logs)
+    True
+    """
+    question = asked(
+        "summarize",
+        policies,
+        logs,
+        evaluators,
+        reward_model,
+        cv,
+        by=by,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        sample_weight=sample_weight,
+        n_sample=n_sample,
+        verbose=verbose,
+        sums=True,
+    )
+    for name, evaluator in question.evaluators.items():
+        if question.lazy:
+            evaluator._check_lazy()
+        if evaluator.__sklearn_tags__().order_dependent:
+            raise ValueError(
+                f"{name} reads the rounds in order, so it has no sums over parts. "
+                "Estimate the value instead: evaluate(policies, logs, "
+                f"evaluators=[{name!r}])."
+            )
+    question.check_sums()
+    about = question.policies, question.evaluators, question.logs
+    known = facts(*about, question.reward_model)  # raises before long work
+    found = sums_of(question, is_whole=False)
+    return ValueSummary(
+        found._sums,
+        evaluators=found.evaluators,
+        facts=known,
+        counted=found.counted,
+        single=question.single,
+        left_out=question.left_out,
+        models=found._models,
+        reading=found._reading,
+    )
+
+
+class ValueSummary(SummedValues):
     """Sums of policies by evaluators over the rounds that were summarized.
 
     `summarize` makes it. Add summaries of different rounds with ``+`` or `sum`. Their
@@ -122,45 +224,8 @@ class ValueSummary:
         models: Mapping[Any, Any] = (),
         reading: Any = None,
     ) -> None:
-        self._models, self._reading = dict(models), reading
-        self._sums, self.evaluators = sums, dict(evaluators)
-        self._facts, self.counted = dict(facts), counted
-        self._single, self._left_out = single, dict(left_out)
-
-    @classmethod
-    def of(
-        cls,
-        sums: PartSums | None,
-        policies: Mapping[Any, Any],
-        evaluators: Mapping[Any, Any],
-        logs: BanditLogs | SlateLogs | LazyLogs,
-        counted: Counted,
-        left_out: Mapping[Any, Any] = (),
-    ) -> Self:
-        """Return the summary of some sums.
-
-        Parameters
-        ----------
-        sums : PartSums or None
-            Those of the policies by the evaluators; None: there were no rounds.
-        policies : dict
-            By name; {None: policy} for one without a name.
-        evaluators : dict
-            By name, as they were asked for.
-        logs : BanditLogs, SlateLogs or LazyLogs
-            What was summed.
-        counted : Counted
-            The rounds.
-        left_out : dict, default=()
-            What evaluators that are left out need, by their names.
-        """
-        single = list(policies) == [None]
-        known = facts(policies, evaluators, logs)
-        given = {"evaluators": evaluators, "facts": known, "counted": counted}
-        return cls(sums, single=single, left_out=left_out, **given)
-
-    def __getstate__(self):
-        return {**self.__dict__, "_reading": None}
+        super().__init__(sums, evaluators, counted, models, reading)
+        self._facts, self._single, self._left_out = dict(facts), single, dict(left_out)
 
     @property
     def n_rounds(self) -> int:
@@ -201,151 +266,15 @@ class ValueSummary:
 
     def _table(self):
         """Return the values without a word; their warnings are in them."""
-        sums = self._some_sums()
+        log, needs = self.log, self._left_out
         results = {
             name if self._single else (policy, name): value
-            for (policy, name), value in self._values_of(sums).items()
+            for (policy, name), value in self.by_job().items()
         }
-        row, reason, needs = None, "", self._left_out
-        if sums.log is not None:
-            row, reason = recommended_row(sums.log, self.evaluators, left_out=needs)
-            reason = doubted_reason(row, reason, sums.log, results.values())
+        row, reason = None, ""
+        if log is not None:
+            row, reason = recommend(log, self.evaluators, needs, results.values())
         return ValueTable(results, needs, recommended=row, reason=reason)
-
-    def logged_value(self, evaluator: str | None = None) -> SummedValue:
-        """Return the mean reward of the rounds, the value of the logger.
-
-        Parameters
-        ----------
-        evaluator : str, default=None
-            Name of the evaluator with whose values it will be compared; `None`: the
-            first.
-
-        Returns
-        -------
-        value : SummedValue
-            Values of policies by this evaluator can be compared with it in pairs.
-        """
-        sums = self._some_sums()
-        name = next(iter(self.evaluators)) if evaluator is None else evaluator
-        summary = sums.by_evaluator[name][LOGGER]
-        return logged_value_of_sums(
-            summary, sums.log, sums.n, **self._about(sums, (name, LOGGER, None))
-        )
-
-    def _act_alike(self, policy, other=None):
-        """Tell whether two policies gave all logged actions the same probability."""
-        sums = self._some_sums()
-        if (
-            sums.log is None
-            or "propensity" not in sums.log.fields
-            or sums.log.actions is None
-        ):
-            return False
-        kinds = dict.fromkeys(kind for (_, kind), *_ in sums.tallies)
-        for kind in kinds:
-            names = [policy] if other is None else [policy, other]
-            jobs = [weights_of(kind, name) for name in names]
-            joint = sums.sums.joint_of(jobs[0])
-            if joint is None or not all(job in joint.places for job in jobs):
-                continue
-            weights = joint.whole.some([joint.places[job][0] for job in jobs])
-            # of one policy its weights less one, of two the difference of theirs
-            change = [1.0, -1.0][: len(jobs)]
-            origin = [1.0] if other is None else [0.0, 0.0]
-            _, second = weights.about(origin, weights.offset)
-            second = second.sum(axis=0)
-            gap = np.array([*change, 0.0])
-            size = float(np.trace(second[:-1, :-1])) + float(second[-1, -1])
-            return bool(gap @ second @ gap <= ROUNDING * size)
-        return False
-
-    def _some_sums(self):
-        if self._sums is None or self._sums.counts is None:
-            raise ValueError(
-                "the summary has no rounds yet. Add a summary of some rounds: "
-                "summarize(policies, logs)."
-            )
-        return self._sums
-
-    def _values_of(self, sums):
-        """Return the values of some sums by (policy, evaluator)."""
-        joint = sums.by_evaluator
-        return {
-            (policy, name): self._value(sums, joint[name][policy], policy, name)
-            for policy in sums.policies
-            for name in self.evaluators
-        }
-
-    def _value(self, sums, summary, policy, name):
-        """Return one value."""
-        evaluator = sums.resolved.get((name, policy), self.evaluators[name])
-        by = None
-        if sums.by:
-            by = partial(self._values_by, sums, policy, name)
-        may_read = self._reading is not None and sums is self._sums
-        if may_read:
-            summary.rows = RowsOfFiles(self._reading, (name, policy), summary.sums)
-        value = evaluator._value_of_sums(
-            summary,
-            sums.log,
-            n_rounds=sums.n,
-            by=by,
-            columns=tuple(sums.by),
-            **self._about(sums, (name, policy, None)),
-        )
-        value = value._with_diagnostics(self._models.get(name))
-        if may_read and isinstance(value._find_reach, LargestDeviation):
-            value = with_rows(value, self._reading, (name, policy))
-        if sums.log is not None and "n_buckets" in value.diagnostics:
-            value = value._with_diagnostics({"n_groups": sums.log.n_groups})
-        return value._with_warnings(rounds_warnings_of_sums(sums, policy))
-
-    def _about(self, sums, owner):
-        """Return what a value is told of its rounds."""
-        return {
-            "counted": self.counted,
-            "joint": sums.sums,
-            "owner": owner,
-            "origin": sums.log,
-        }
-
-    def _values_by(self, sums, policy, name, column):
-        """Return the values of the groups of rounds of a column, by label."""
-        limits = None if sums.log is None else known_range(sums.log)
-        of_all, found = sums.by_evaluator[name][policy], {}
-        whole = self._value(sums, of_all, policy, name)._find_reach
-        for label in in_order(sums.by[column]):
-            part = sums.by[column][label]
-            if part.counts is None:  # all its rounds have sample weight zero
-                found[label] = self._nothing(part, name, label)
-                continue
-            summary = part.by_evaluator[name][policy]
-            summary.whole = of_all
-            value = self._value(part, summary, policy, name)
-            value.estimator = f"{value.estimator} of {label!r}"
-            # the range of the rewards is that of the whole log
-            if isinstance(value._find_reach, SummedReach):
-                value._find_reach.limits = limits
-            if isinstance(value._find_reach, LargestDeviation):
-                value._find_reach = value._find_reach.within(whole)
-            found[label] = value
-        mixed = _mixes(self.evaluators[name], of_all)
-        doubt = doubt_of_parts(sums, sums.by[column]) if mixed else None
-        if doubt is not None:
-            warnings.warn(doubt, stacklevel=3)
-            found = {k: one._with_warnings([doubt]) for k, one in found.items()}
-        return found
-
-    def _nothing(self, part, name, label):
-        """Return the value of rounds of which none counts: NaN."""
-        estimate = GivenEstimate(nan, nan, 0.0, None, Frame(np.zeros(1, dtype=int)))
-        return SummedValue(
-            estimate,
-            part.n,
-            estimator=f"{type(self.evaluators[name]).__name__} of {label!r}",
-            warnings=[SupportWarning(NO_GROUP_VALUE, nan)],
-        )
 
     def __add__(self, other):
         """Return the summary of the rounds of both."""
@@ -362,7 +291,7 @@ class ValueSummary:
             counted=counted,
             single=self._single,
             left_out=self._left_out,
-            models=both_models(self._models, other._models),
+            models=_both_models(self._models, other._models),
         )
 
     def __radd__(self, other):
@@ -481,8 +410,6 @@ class ValueSummary:
 
 def _restored(header, tables, given):
     """Return the summary of a file, once it could be added and has shown its values."""
-    from skope_ope.evaluators.parts._part_sums import PartSums
-
     names = ("facts", "single", "left_out", "models")
     known = {name: header[name] for name in names}
     counted = Counted.from_text(header["counted"])
@@ -512,9 +439,17 @@ def _refuse_other_labels(parts):
         )
 
 
-def _mixes(evaluator, summary):
-    """Whether merged sums are of rounds weighted by the mixture of all loggers."""
-    return evaluator.proposal == "mixture" and summary.facts["logger_proba"]
+def _both_models(one, two):
+    """Return what is said of the models of two summaries: each has its own rounds."""
+    out = one | two
+    for name in one.keys() & two.keys():
+        facts = [one[name], two[name]]
+        ways = "; ".join(some["model_fitted_to"] for some in facts).split("; ")
+        out[name] = {
+            "model_rounds": sum(some["model_rounds"] for some in facts),
+            "model_fitted_to": "; ".join(dict.fromkeys(ways)),
+        }
+    return out
 
 
 def clusters_text(frame):

@@ -22,9 +22,10 @@ import numpy as np
 from skope_ope._types import Path, PolicyLike, RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
-from skope_ope.evaluators._evaluate import quiet_table, warn_once
-from skope_ope.evaluators._policies_of_call import SINGLE, policies_by_name
+from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._recommended import plain_row
+from skope_ope.evaluators._value_table import warn_once
+from skope_ope.evaluators.base._question import SINGLE, policies_by_name
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_rows import column_words, combined
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -137,9 +138,8 @@ def report(
             f"{type(thresholds).__name__}."
         )
     told = {name: given[name] for name in ARGUMENTS}
-    table = quiet_table(
-        policies, logs, evaluators, reward_model, cv, None, random_state, n_jobs
-    )
+    how = {"random_state": random_state, "n_jobs": n_jobs}
+    table = quiet_table(policies, logs, evaluators, reward_model, cv, **how)
     decides = _decides(table)  # the page has the warnings of the other rows
     told_of = [(name, value) for name, value in table.items() if name[1] == decides]
     warn_once(told_of, stacklevel=2, among=table)

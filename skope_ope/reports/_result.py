@@ -14,7 +14,7 @@ from typing import Any, Literal
 from skope_ope._harmless import harmless
 from skope_ope.audit import VerdictThresholds, verdict
 from skope_ope.audit._result import Audit
-from skope_ope.evaluators._row_names import told_row
+from skope_ope.evaluators._names import told_row
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.logs import BanditLogs, SlateLogs

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope._meant import meant
 from skope_ope._progress import untold
-from skope_ope.logs import SlateLogs
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._folds import HashKFold
 from skope_ope.reward_models._part_fits import Fits, key_of_folds
 from skope_ope.reward_models._slate_reward_models import (
@@ -44,6 +44,10 @@ def part_models(
 ):
     """Return what predicts rewards for the partitions of lazy logs."""
     n_sample = _checked_sample(n_sample)
+    if isinstance(lazy, BanditLogs | SlateLogs):
+        if n_sample == "auto":
+            n_sample = max(len(lazy), 2)
+        lazy = _MemoryLogs(lazy)
     if not isinstance(random_state, Integral):
         random_state = check_random_state(random_state).randint(2**31 - 1)
     plans = {  # they raise before anything is read
@@ -68,6 +72,47 @@ def part_models(
             fitted = plan.given is None
             found[plan.key] = fits.of(plan.model, plan.cv) if fitted else plan.given
     return {name: found[plan.key] for name, plan in plans.items()}
+
+
+class _MemoryLogs:
+    """Logs in memory as lazy logs of one partition, as far as models ask."""
+
+    name = "the logs in memory"
+    frame = None
+
+    def __init__(self, logs):
+        self._logs, self._log_type = logs, type(logs)
+        self.n_rounds, self.columns = len(logs), logs.columns
+        self.partitions = (self,)
+        self.roles = {} if logs.group is None else {"group": ("group",)}
+
+    @property
+    def _origin(self):
+        """Token of the rows."""
+        return self._logs.row_id.origin
+
+    def read(self):
+        """Yield the one partition and all rounds."""
+        yield self, self._logs
+
+    def logs(self, reader):
+        """Return all rounds, as a partition does."""
+        return self._logs
+
+    def _needing(self, context=True, columns=None):
+        """Return self: all of it is in memory."""
+        return self
+
+    def _tasks(self, n_tasks):
+        """Return the one partition as a task."""
+        return [self.partitions]
+
+    def sample(self, n, random_state=None, n_jobs=None):
+        """Return some rounds, or all."""
+        if n >= self.n_rounds:
+            return self._logs
+        rng = check_random_state(random_state)
+        return self._logs[rng.permutation(self.n_rounds)[:n]]
 
 
 def source_on(source, lazy):

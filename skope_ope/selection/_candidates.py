@@ -7,7 +7,7 @@ from scipy import sparse
 
 from skope_ope._inside import inside, no_best
 from skope_ope._sklearn import safe_indexing
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs import BanditLogs

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal
@@ -21,24 +21,27 @@ from skope_ope._types import (
     RewardModelLike,
     SplitterLike,
 )
-from skope_ope.evaluators._chosen import named_evaluators
-from skope_ope.evaluators._evaluate import quiet_table
-from skope_ope.evaluators._lazy_values import refuse_adaptive
-from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators._names import evaluator_named
-from skope_ope.evaluators._policies_of_call import SINGLE, policies_by_name
-from skope_ope.evaluators._prepared import (
+from skope_ope.evaluators._asked import (
+    default_rows,
     has_many_terms,
     is_of_logged_actions,
-    prepared,
-    refuse_learning,
+    with_evaluators,
 )
+from skope_ope.evaluators._evaluate import quiet_table
+from skope_ope.evaluators._names import default_evaluators, evaluator_named, row_of
 from skope_ope.evaluators._recommended import plain_row, recommended_evaluator
-from skope_ope.evaluators._row_names import row_of
-from skope_ope.evaluators._summed import summed, walks
-from skope_ope.evaluators._warn_once import warn_once
+from skope_ope.evaluators._value_table import warn_once
+from skope_ope.evaluators.base._question import (
+    SINGLE,
+    policies_by_name,
+    question_about,
+    refuse_learning,
+    several_times,
+)
+from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._assumptions import rests_on_propensities
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
+from skope_ope.evaluators.core._logged_value import logged_value
 from skope_ope.evaluators.core._rows import FormulaTerms
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of
@@ -147,7 +150,7 @@ def compare_policies(
     check_comparison(policies, baseline, level)
     how = {
         "reward_model": reward_model,
-        "cv": list(cv) if isinstance(cv, Iterator) else cv,  # used by more than one fit
+        "cv": several_times(cv),
         "random_state": random_state,
         "n_jobs": n_jobs,
     }
@@ -171,21 +174,20 @@ def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
     """Return values and comparison on lazy logs, and what is to be warned of."""
     # That of many rounds is made from merged sums. Few are read: sums tell of few
     # rounds too little of the tails of gains for a decision.
-    n_jobs = how["n_jobs"]
+    n_jobs, recommended = how["n_jobs"], evaluator is None
     lazy = lazy.labelled(n_jobs=n_jobs)
-    recommended = evaluator is None
+    question = question_about(policies, lazy, **how)
     if recommended:
-        asked = prepared(policies, lazy, reward_model=how["reward_model"])
-        evaluator = _evaluator(None, asked.head, asked.n_loggers)
-        kept = asked.evaluators  # of the first table
+        evaluator = _evaluator(None, question.head, question.n_loggers)
+        kept, _ = default_rows(question, sums=True)
         if evaluator.requires.model and evaluator not in kept.values():
             evaluator = plain_row(kept, evaluator)
     else:
         check_search_evaluator(evaluator, "compare_policies")
         evaluator, _ = bare(evaluator, lazy)
         _refuse_walks(evaluator)
-    asked = prepared(policies, lazy, {"": evaluator}, **how)
-    few = all_rows(asked.logs, MOST_READ, n_jobs)
+    question = with_evaluators(question, {"": evaluator}, sums=True)
+    few = all_rows(question.logs, MOST_READ, n_jobs)
     if few is not None:
         refuse_learning(policies)
         evaluator = _with_hash_folds(evaluator)
@@ -195,10 +197,11 @@ def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
             return _compare_rounds(policies, few, evaluator, how, **asked_for)
     if recommended and has_many_terms(evaluator):
         one = clone(evaluator).set_params(control_variates="single")
-        asked = replace(asked, evaluators={"": one})
-    summary = summed(asked, kept=False)
-    table, logged = summary._table(), summary.logged_value()
-    values = {name: table[name, ""] for name in policies}
+        question = replace(question, evaluators={"": one})
+    question.check_sums()
+    sums = sums_of(question)
+    found, logged = sums.by_job(), sums.logged_value()
+    values = {name: found[name, ""] for name in policies}
     baseline = asked_for["baseline"]
     reference = logged if baseline == LOGGER else values[baseline]
     other = None if baseline == LOGGER else baseline
@@ -207,12 +210,12 @@ def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
         reference,
         **asked_for,
         reward_range=logged._limits,
-        evaluator=row_of(asked.evaluators[""]),
+        evaluator=row_of(question.evaluators[""]),
         # in all rounds that were summed
         alike=[
             name
             for name in policies
-            if name != baseline and summary._act_alike(name, other)
+            if name != baseline and sums.acts_alike(name, other)
         ],
     )
     return values, comparison, ()
@@ -248,8 +251,8 @@ def _hash_folds(cv):
 
 def _refuse_walks(evaluator):
     """Raise where an evaluator walks through the rounds: gains over sums have none."""
-    refuse_adaptive({"": evaluator})
-    if walks(evaluator):
+    evaluator._check_lazy()
+    if evaluator.__sklearn_tags__().order_dependent:
         name = type(evaluator).__name__
         raise ValueError(
             f"compare_policies sums lazy logs, but {name} needs their rounds in "
@@ -347,7 +350,7 @@ def _evaluator_for(policies, logs, evaluator):
     given = policies.values() if evaluator is None else ()
     if not any(is_of_logged_actions(one, logs) for one in given):
         return found
-    return plain_row(named_evaluators(None, logs)[0], found)
+    return plain_row(default_evaluators(logs)[0], found)
 
 
 # -- whether two policies do the same in the rounds of a log ---------------------------

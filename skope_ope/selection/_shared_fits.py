@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sklearn.base import BaseEstimator, clone
 
 from skope_ope._inside import fitted_part
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.logs import BanditLogs
 from skope_ope.policies import action_probabilities
 from skope_ope.reward_models._cross_fit import LARGEST_TABLE

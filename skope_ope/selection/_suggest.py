@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from numbers import Real
 from typing import Any, Literal
@@ -17,8 +17,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope._parallel import run_tasks
 from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
-from skope_ope.evaluators._policies_of_call import policies_by_name
-from skope_ope.evaluators._prepared import is_of_logged_actions
+from skope_ope.evaluators._asked import is_of_logged_actions
 from skope_ope.evaluators._recommended import (
     learns,
     misfit_reason,
@@ -26,6 +25,7 @@ from skope_ope.evaluators._recommended import (
     recommended_evaluator,
 )
 from skope_ope.evaluators.adaptive_logger import AdaptiveDR, AdaptiveIPS
+from skope_ope.evaluators.base._question import policies_by_name, several_times
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.multi_logger import MultiLoggerIPS
@@ -157,7 +157,7 @@ def suggest(
     alone = "suggest(None, logs)"
     asked = policies, logs, reward_model, cv, n_jobs
     named = policies_by_name("suggest", *asked, lazy=False, alone=alone)
-    cv = list(cv) if isinstance(cv, Iterator) else cv  # used by more than one fit
+    cv = several_times(cv)
     fitted = isinstance(cv, str)  # "prefit": a clone would have to be fitted
     if fitted:
         check_prefit(reward_model, cv)

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.evaluators import PolicyValue
-from skope_ope.evaluators.core._base import EvaluatorTags
+from skope_ope.evaluators.base._evaluator import EvaluatorTags
 from skope_ope.utils._check_rounds import (
     all_fitted,
     all_kinds,

@@ -9,7 +9,7 @@ import pkgutil
 from importlib import import_module
 from typing import Any
 
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.policies._base import BasePolicy
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 

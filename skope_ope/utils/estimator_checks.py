@@ -17,7 +17,7 @@ from sklearn import config_context
 from sklearn.utils import get_tags
 
 from skope_ope._types import AnyEvaluator
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.utils import _cluster_checks as cluster

@@ -32,8 +32,8 @@ from skope_ope import (
     SwitchDR,
     evaluate,
 )
-from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._value_summary import ValueSummary
+from skope_ope.evaluators.core._counted import Counted
 from skope_ope.evaluators.parts._part_sums import sums_of_part
 from tests.evaluators._reference_worlds import WORLDS, logged
 from tests.evaluators.core._asked import bare_logs
@@ -269,7 +269,8 @@ def users(n_users, seed, rounds=3, spread=0.25):
 def bucketed(logs, n_buckets=None, policies=POLICIES, evaluators=EVALUATORS):
     sums = sums_of_part(policies, evaluators, logs)
     sums = sums if n_buckets is None else sums.bucketed(n_buckets)
-    return ValueSummary.of(sums, policies, evaluators, logs, Counted.of_logs(logs))
+    given = {"evaluators": evaluators, "facts": {}, "counted": Counted.of_logs(logs)}
+    return ValueSummary(sums, **given)
 
 
 def test_buckets_stand_for_many_groups():

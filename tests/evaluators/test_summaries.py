@@ -3,6 +3,7 @@
 """Summaries of parts of a log: what adds up, what is refused, what values say."""
 
 import json
+import pickle
 import re
 import warnings
 
@@ -19,12 +20,18 @@ from skope_ope import (
     DoublyRobust,
     FunctionPolicy,
     MixturePolicy,
+    MultiLoggerDR,
+    MultiLoggerIPS,
+    PseudoInverse,
+    SlateIPS,
     UniformPolicy,
+    evaluate,
     scan_logs,
     summarize,
 )
-from skope_ope.evaluators import ValueTable
+from skope_ope.evaluators import ValueSummary, ValueTable
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, PropensityWarning
+from tests.evaluators._reference_worlds import WORLDS
 from tests.evaluators._summing import cut, world
 from tests.evaluators._summing import summed as added
 from tests.evaluators.core._asked import bare_logs
@@ -34,6 +41,11 @@ POLICIES = {"new": "pi", "other": "other"}
 EVALUATORS = {"IPS": IPS(), "SNIPS": SNIPS()}
 EVALUATORS["DoublyRobust"] = DoublyRobust(reward_model=0.5)
 FEW = {"IPS": IPS()}
+PAIRED = {
+    "clicks": [IPS(), SNIPS(), DoublyRobust(reward_model="q_hat")],
+    "loggers": [MultiLoggerIPS(), MultiLoggerDR(reward_model="q_hat")],
+    "slates_uniform": [SlateIPS(), PseudoInverse(self_normalized=True)],
+}
 
 
 def summary_of(logs, policies=POLICIES, evaluators=EVALUATORS, **given):
@@ -267,6 +279,35 @@ def test_the_logger_itself_has_the_mean_reward(weighted, global_random_seed):
     assert abs(gain.value) < 1e-12 and gain.standard_error < 1e-12
     one = summary_of(logs[:1], {"it": "own"}, {"SNIPS": SNIPS()})
     assert np.isnan(one.logged_value().standard_error)
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_days_summed_elsewhere_compare_in_pairs(name, tmp_path):
+    """Differences have the errors of memory, however the sums were kept."""
+    world, evaluators = (
+        WORLDS[name][1](),
+        {type(one).__name__: one for one in PAIRED[name]},
+    )
+    policies = dict(zip("ab", world.policies, strict=True))
+    logs, rows = world.logs, cut(len(world.logs), n_parts=3)
+    for k, part in enumerate(rows):
+        summary_of(logs[part], policies, evaluators).save(tmp_path / f"{k}.npz")
+    added = sum(ValueSummary.load(tmp_path / f"{k}.npz") for k in range(3))
+    added.save(tmp_path / "all.npz")
+    again = ValueSummary.load(tmp_path / "all.npz")
+    whole = evaluate(policies, logs, evaluators=evaluators)
+    for summary in (added, again, pickle.loads(pickle.dumps(added))):
+        table, other = summary.values(), summary.values()
+        for one in evaluators:
+            for two in evaluators:
+                gain = whole["a", one] - whole["b", two]
+                for found in (
+                    table["a", one] - table["b", two],
+                    table["a", one] - other["b", two],
+                ):
+                    for what in ("value", "standard_error", "degrees_of_freedom"):
+                        expected = getattr(gain, what)
+                        assert_allclose(getattr(found, what), expected, rtol=1e-9)
 
 
 def test_tables_say_what_was_summed():

@@ -21,8 +21,8 @@ FLOW = [
 ROOMS = {
     "logs": ["", "sums", "checks", "lazy"],
     "evaluators": [
-        *("core", "static", "sequential", "scavenging", "multi_logger"),
-        *("adaptive_logger", "slate", "parts", "frames", ""),
+        *("core", "parts", "frames", "base", "static", "sequential", "scavenging"),
+        *("multi_logger", "adaptive_logger", "slate", ""),
     ],
     "policies": ["", "adaptive", "slate"],
 }
@@ -38,7 +38,6 @@ CHECKED = {
 # Methods that open a door further down, importing inside the function.
 DOORS = {
     ("logs/_transformer.py", "lazy"),  # what is said of lazy logs
-    ("evaluators/core/_base.py", ""),  # what lazy logs need of all rooms
     ("evaluators/_value_table.py", "displays"),  # its plot, and what that returns
     ("selection/_policy_comparison.py", "displays"),  # likewise
 }
@@ -46,8 +45,6 @@ OPTIONAL = {"IPython", "matplotlib", "narwhals", "numba", "pandas", "polars", "p
 OPTIONAL |= {"seaborn", "skops", "torch", "tqdm"}
 # The arrows of modules without which no circle is left.
 CIRCLES = {
-    ("evaluators.core._base", "evaluators._lazy_values"),
-    ("evaluators.static._known_of_sums", "evaluators.static._snips"),
     ("evaluators._value_table", "displays"),
     ("selection._policy_comparison", "displays"),
 }

@@ -11,8 +11,8 @@ from skope_ope.evaluators.adaptive_logger._weightings import (
     WEIGHTINGS,
     RoundsInOrder,
 )
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._auto import RowsInMemory
-from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
@@ -119,6 +119,9 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
     def combine(self):
         """The mean of the scores, or their weighted mean."""
         return self.counts.combine
+
+    def _check_lazy(self):
+        raise ValueError(f"{type(self).__name__} {NO_PARTS}")
 
     def resolved(self, facts, rows=None):
         """Return the evaluator that knows what every round of a policy counts.

@@ -9,15 +9,15 @@ from functools import partial
 import numpy as np
 
 from skope_ope.evaluators.core import _functions
+from skope_ope.evaluators.core._control_variates import Regression
 from skope_ope.evaluators.core._divergence_sums import PooledDivergences
+from skope_ope.evaluators.core._estimability import Estimable
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summary import SumsByDesign
 from skope_ope.evaluators.core._sums import JointSums
 from skope_ope.evaluators.core._tally import RoundCounts, Tally
 from skope_ope.evaluators.core._weight_bound import WeightBound
-from skope_ope.evaluators.slate._control_variates import Regression
-from skope_ope.evaluators.slate._estimability import Estimable
 from skope_ope.logs._labels import arrays_of_labels, label_of_text, text_of_label
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds

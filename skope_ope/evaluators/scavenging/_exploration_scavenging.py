@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import StrOptions
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._functions import mean, ratio
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._proposal import Sampling, weight_of

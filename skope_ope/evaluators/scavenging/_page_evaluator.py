@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import spread_estimate
 from skope_ope.evaluators.core._policy_value import PolicyValue

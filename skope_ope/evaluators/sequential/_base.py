@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 
 from skope_ope._progress import untold
 from skope_ope._types import RewardModelLike
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
+from skope_ope.evaluators.core._counted import Counted
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Extract, terms_of
@@ -45,6 +46,13 @@ from skope_ope.evaluators.sequential._result import (
     ratio_terms,
 )
 from skope_ope.evaluators.sequential._rules import n_offered
+from skope_ope.evaluators.sequential._sequential_values import (
+    JUST_PI,
+    no_weights,
+    parts_of,
+    sequential_values,
+    smallest_ratio,
+)
 from skope_ope.evaluators.sequential._uniforms import UniformStream, stream_state
 from skope_ope.evaluators.sequential._warnings import (
     left_out_warnings,
@@ -58,7 +66,6 @@ from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._own_draws import repeated_draws_warnings
 
-JUST_PI = Extract(lambda rounds: (rounds.pi,))
 _PI_V_Q = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))
 
 
@@ -111,6 +118,23 @@ class SequentialEvaluator(BaseEvaluator):
         del found["uniforms_"]  # a walk draws them again
         stream = UniformStream(state).skip(n_rounds or 0)
         return found | {"_uniform_state": state, "seed_": stream.seed()}
+
+    def _takes_earlier(self, reward_model):
+        return takes_earlier(self, reward_model)
+
+    def _answer(self, question, sources, of_fit):
+        """Return the value from a walk through the parts of lazy logs."""
+        [name] = question.evaluators
+        found = sequential_values(
+            question.policies,
+            question.evaluators,
+            question.logs,
+            sources=sources,
+            # what the uniform numbers come from
+            states={name: self._uniform_state if of_fit else self.seed_},
+            counted=Counted.of_partitions(question.logs.partitions or ()),
+        )
+        return found[name][None]
 
     def _uniforms(self, logs):
         if logs is self.logs_:
@@ -406,26 +430,6 @@ class Known(NamedTuple):
     def most_offered(self):
         """The most actions that were ever offered."""
         return int(np.max(n_offered(self.logs)))
-
-
-def smallest_ratio(pi, p, nothing=1.0):
-    """Return the smallest p / pi; a number where nothing that was logged is wanted."""
-    wanted = pi > 0
-    return float((p[wanted] / pi[wanted]).min()) if wanted.any() else nothing
-
-
-def no_weights(evaluator):
-    """Return why an evaluator refuses sample weights."""
-    return (
-        f"{type(evaluator).__name__} builds a history of rounds, which takes no "
-        "sample_weight. Use a static evaluator, or logs without weights."
-    )
-
-
-def parts_of(n_rounds, n_parts):
-    """Return the rows of consecutive parts of nearly the same size."""
-    bounds = np.linspace(0, n_rounds, n_parts + 1).astype(int).tolist()
-    return [slice(*bounds[i : i + 2]) for i in range(n_parts)]
 
 
 def _trajectory(n_rounds, rows, above, below):

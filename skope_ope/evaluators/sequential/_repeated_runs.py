@@ -19,10 +19,11 @@ from skope_ope._part_tasks import merge_parts
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, validate_params
 from skope_ope._types import AnyEvaluator, PolicyLike, RandomSeed
 from skope_ope.evaluators.core._seeds import with_seed
-from skope_ope.evaluators.sequential._base import SequentialEvaluator, parts_of
+from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._rows_of_log import RowsOfLog
 from skope_ope.evaluators.sequential._sequential_values import (
     check_walk,
+    parts_of,
     sequential_values,
 )
 from skope_ope.evaluators.sequential._uniforms import UniformStream

@@ -15,15 +15,9 @@ from math import inf
 import numpy as np
 
 from skope_ope._part_tasks import merge_parts, named, task_count
-from skope_ope.evaluators.core._engine import terms_of
+from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of_rounds
-from skope_ope.evaluators.sequential._base import (
-    JUST_PI,
-    no_weights,
-    parts_of,
-    smallest_ratio,
-)
 from skope_ope.evaluators.sequential._drns_model import later_rounds_warning
 from skope_ope.evaluators.sequential._earlier_rewards import (
     EarlierRewards,
@@ -44,6 +38,8 @@ from skope_ope.evaluators.sequential._uniforms import stream_state
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reward_models._part_models import part_models
+
+JUST_PI = Extract(lambda rounds: (rounds.pi,))
 
 
 def sequential_values(
@@ -309,3 +305,23 @@ def _ratios(part, given):
         (pi,) = terms_of(JUST_PI, logs, target, None, positive)
         found[name] = smallest_ratio(pi, logs.propensity, inf)
     return LeastRatios(found)
+
+
+def smallest_ratio(pi, p, nothing=1.0):
+    """Return the smallest p / pi; a number where nothing that was logged is wanted."""
+    wanted = pi > 0
+    return float((p[wanted] / pi[wanted]).min()) if wanted.any() else nothing
+
+
+def no_weights(evaluator):
+    """Return why an evaluator refuses sample weights."""
+    return (
+        f"{type(evaluator).__name__} builds a history of rounds, which takes no "
+        "sample_weight. Use a static evaluator, or logs without weights."
+    )
+
+
+def parts_of(n_rounds, n_parts):
+    """Return the rows of consecutive parts of nearly the same size."""
+    bounds = np.linspace(0, n_rounds, n_parts + 1).astype(int).tolist()
+    return [slice(*bounds[i : i + 2]) for i in range(n_parts)]

@@ -8,7 +8,12 @@ from math import isnan, nan
 
 import numpy as np
 
-from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
+from skope_ope.evaluators.core._estimability import (
+    Estimable,
+    SlateValue,
+    of_weights,
+)
 from skope_ope.evaluators.core._estimate import MANY_TERMS, Estimate, estimate_of_rounds
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._part_weights import ROUNDS
@@ -26,11 +31,6 @@ from skope_ope.evaluators.core._slate_target import SlateTarget, check_width, me
 from skope_ope.evaluators.core._sums import weights_of as weights_of_policy
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
-from skope_ope.evaluators.slate._estimability import (
-    Estimable,
-    SlateValue,
-    of_weights,
-)
 from skope_ope.evaluators.slate._known_of_sums import (
     known_of_slates,
     overlaps_of_sums,

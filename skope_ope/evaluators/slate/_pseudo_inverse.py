@@ -12,9 +12,9 @@ import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core import _functions
+from skope_ope.evaluators.core._control_variates import regression_terms
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
-from skope_ope.evaluators.slate._control_variates import regression_terms
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
     balanced,
     knows_largest,

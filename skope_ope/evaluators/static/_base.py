@@ -7,8 +7,8 @@ from __future__ import annotations
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._types import Array
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._action_shares import support_of_actions
-from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._jobs import (
     evaluate_jobs,
     prepared_job,

@@ -24,6 +24,8 @@ from skope_ope._sklearn import (
 )
 from skope_ope._types import ArrayLike, PolicyLike, RewardModelLike
 from skope_ope._user_line import warn_user
+from skope_ope.evaluators.base._question import question_about, refuse_weights
+from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._auto import with_numbers
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate
@@ -41,11 +43,13 @@ from skope_ope.evaluators.core._requires import (
 from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
+from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._kind_of import refuse_lazy
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.reward_models._action_reward_model import match_actions
+from skope_ope.reward_models._part_models import part_models, source_on
 from skope_ope.reward_models._sources import (
     fittable,
     given_source,
@@ -309,8 +313,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
         progress = fit_progress(self, logs, 2 if lazy else None)
         with one_call(), progress as progress:
             if lazy:
-                fit = _of_lazy_logs().fitted_on_lazy
-                fitted = fit(self, logs, reward_model, progress)
+                fitted = self._fitted_on_lazy(logs, reward_model, progress)
             else:
                 self._check_kind(logs)
                 self.check_logs(logs)
@@ -347,6 +350,31 @@ class BaseEvaluator(CallbackSupport, Estimator):
         if self.requires.model:
             found |= self._fitted_model(logs, reward_model, progress)
         return found
+
+    def _fitted_on_lazy(self, lazy, reward_model, progress):
+        """Return the fitted attributes on lazy logs."""
+        lazy = lazy.labelled()
+        head = head_of(lazy)
+        self._check_kind(head)
+        self.check_logs(head)
+        self._check_lazy()
+        source = reward_model
+        if self.requires.model and not self._takes_earlier(reward_model):
+            model, source = self._one_model(reward_model), None
+            if lazy.frame is not None:  # columns and numbers need no fit
+                source = self._given_source(model, head)
+            if source is None:
+                found = part_models({ONE: self}, model, None, lazy, progress=progress)
+                source = found[ONE]
+        found = self._fitted_in_parts(head, source, lazy.n_rounds)
+        return found | {"logs_": lazy, "_model_of_fit": reward_model}
+
+    def _check_lazy(self):
+        """Raise where lazy logs keep too little for the evaluator."""
+
+    def _takes_earlier(self, reward_model):
+        """Whether the mean of the rounds before stands for a reward model."""
+        return False
 
     def _fitted_in_parts(self, head, reward_model, n_rounds):
         """Return the fitted attributes on logs that are read in parts."""
@@ -493,7 +521,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
         of_fit = logs is None
         logs = self.logs_ if of_fit else logs
         if isinstance(logs, LazyLogs):
-            return _of_lazy_logs().value_on_lazy(self, policy, logs, sample_weight)
+            return self._value_on_lazy(policy, logs, sample_weight)
         if not of_fit:
             self._check_kind(logs)
             self.check_logs(logs)
@@ -502,6 +530,31 @@ class BaseEvaluator(CallbackSupport, Estimator):
         with one_call(), beyond_floats():
             result = self._evaluate(policy, logs, sample_weight)
         return result._with_warnings(rounds_warnings(policy, logs))
+
+    def _value_on_lazy(self, policy, lazy, sample_weight):
+        refuse_weights(sample_weight)
+        self._check_lazy()
+        model = self._model_of_fit if self.requires.model else None
+        question = question_about({None: policy}, lazy, reward_model=model)
+        self._validate_params()
+        self._check_kind(question.head)
+        self.check_logs(question.head)
+        question = question.of({ONE: self})
+        if lazy is not self.logs_:
+            self._match_those_of_fit(question.head)
+            if lazy.frame is None:  # columns and numbers need no features
+                self._match_features(question.head)
+        sources = {}
+        if self.requires.model and not self._takes_earlier(model):
+            if not hasattr(self, "reward_model_"):  # a fit in memory made none
+                self._fittable(model)  # says why
+            sources = {ONE: source_on(self.reward_model_, question.logs)}
+        return self._answer(question, sources, lazy is self.logs_)
+
+    def _answer(self, question, sources, of_fit):
+        """Return the value from sums over lazy logs, perhaps those of the fit."""
+        question.check_sums()
+        return sums_of(question, sources).by_job()[None, ONE]
 
     def _enter(self, whole, name):
         """Enter the pass over a part of a log with what the evaluator sums there."""
@@ -581,13 +634,6 @@ class BaseEvaluator(CallbackSupport, Estimator):
         )
 
 
-def _of_lazy_logs():
-    """Return the module that knows what to do with logs in parts."""
-    from skope_ope.evaluators import _lazy_values
-
-    return _lazy_values
-
-
 def _is_usual(value, allowed):
     """Whether a parameter is None, a number or a text that its constraints name."""
     # What is not may still be allowed: the constraints of scikit-learn are asked, which
@@ -599,6 +645,7 @@ def _is_usual(value, allowed):
     return any(isinstance(one, Interval) and value in one for one in allowed)
 
 
+ONE = "evaluator"  # the name of one by itself
 _KIND_NAMES = {BanditLogs: "bandit", SlateLogs: "slate"}
 _HOW = {
     BanditLogs: "BanditLogs(context, action, reward, propensity) or "
