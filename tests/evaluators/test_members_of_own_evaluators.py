@@ -171,13 +171,7 @@ class Smoothed(StaticEvaluator):
         return (np.log1p(self.lam * rounds.gain) / self.lam,)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "memory",
-        pytest.param("files", marks=not_yet("the interval asks the one unresolved")),
-    ],
-)
+@pytest.mark.parametrize("source", ["memory", "files"])
 @quiet
 def test_a_parameter_of_the_whole_log(source, tmp_path):
     logs, lam = a_log(), N**-0.5
