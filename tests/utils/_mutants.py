@@ -371,12 +371,10 @@ class UsesAModelItDoesNotNeed(IPS):
 
 @fails("no_round_is_predicted_by_a_model_that_saw_it")
 class FitsInSample(DoublyRobust):
-    def _fit_reward_model(self, logs, reward_model, *progress):
-        model = self._one_model(reward_model)
+    def fit_reward_model(self, logs, model, *about, **more):
         if hasattr(model, "fit"):
             model = FrozenEstimator(ActionRewardModel(model).fit(logs))
-            return DoublyRobust(reward_model=model).fit(logs).reward_model_
-        return super()._fit_reward_model(logs, reward_model, *progress)
+        return super().fit_reward_model(logs, model, *about, **more)
 
 
 @fails("no_round_is_predicted_by_a_model_that_saw_it", "rounds_of_fit_are_recognised")

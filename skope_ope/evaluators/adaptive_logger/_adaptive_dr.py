@@ -136,10 +136,6 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
         self.reward_model = reward_model
         self.n_refits = n_refits
 
-    def scores(self, rounds):
-        """Return v + w (r - q) of every round."""
-        return rounds.v + rounds.correction
-
     def fit_reward_model(self, logs, model, cv=None, target=None, progress=untold):
         """Return what predicts the reward of every round from earlier ones."""
         return earlier_source(model, logs, self.n_refits, progress)

@@ -10,6 +10,7 @@ from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.adaptive_logger._weightings import (
     WEIGHTINGS,
     RoundsInOrder,
+    scores_of,
 )
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._auto import RowsInMemory
@@ -144,13 +145,9 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
         counts = WEIGHTINGS[self.weighting](rounds)
         return self.with_parameters(counts=counts, rounds=rounds)
 
-    def scores(self, rounds):
-        """Return w r of every round."""
-        return rounds.gain
-
     def terms(self, rounds):
         """Return the scores of all rounds times what they count, and that."""
-        return self.counts.terms(self.scores(rounds))
+        return self.counts.terms(scores_of(rounds))
 
     def diagnostics_of(self, summary, estimate):
         """Return entries of weights and shares, and what is said of the order."""

@@ -13,7 +13,6 @@ from sklearn.exceptions import NotFittedError
 from skope_ope._part_tasks import named
 from skope_ope._sklearn import Estimator, Interval, StrOptions
 from skope_ope._types import PolicyLike
-from skope_ope.evaluators.adaptive_logger._stream_parts import stream_parts
 from skope_ope.evaluators.adaptive_logger._stream_state import (
     ASYMPTOTIC,
     StreamState,
@@ -24,7 +23,7 @@ from skope_ope.intervals._asymptotic_sequence import FROM_ROUND
 from skope_ope.intervals._confidence_interval import ConfidenceInterval
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
-from skope_ope.logs.lazy._partitions import Partition
+from skope_ope.logs.lazy._partitions import Partition, read_partitions
 
 
 class ConfidenceSequence(Estimator):
@@ -186,7 +185,7 @@ class ConfidenceSequence(Estimator):
         state = self._state.copy() if started else StreamState(self)
         state.check_parameters(self)
         warned = []
-        for name, place, part in stream_parts(logs):
+        for name, place, part in _parts_of(logs):
             try:
                 check_stream_logs(part)
                 warned += state.take(self, part, policy, place)
@@ -230,3 +229,26 @@ class ConfidenceSequence(Estimator):
                 "this ConfidenceSequence has no rounds yet: call update(logs, policy)."
             )
         return getattr(self._state, name)
+
+
+def _parts_of(logs):
+    """Yield every part: its name, where its rows lie, and its rounds."""
+    # Logs in memory have no name, and lie nowhere: both are None.
+    lazy = isinstance(logs, LazyLogs)
+    if not (lazy or isinstance(logs, Partition)):
+        yield None, None, logs
+        return
+    if lazy and logs.partitions is None:
+        raise TypeError(
+            "a confidence sequence takes rounds in the order of time, and a lazy "
+            "frame has no order. Sort the frame by time, write it to parquet "
+            "files, and scan these."
+        )
+    partitions = logs.labelled().partitions if lazy else (logs,)
+    empty = True
+    for partition, part in read_partitions(partitions):
+        if part is not None:
+            empty = False
+            yield partition.name, partition.key, part
+    if empty:
+        raise ValueError("the logs are empty: a part needs at least one round.")

@@ -21,6 +21,11 @@ from skope_ope.logs._row_container import take_rows
 BLOCK_ENTRIES = 1 << 19  # weights of a block of rounds at all contexts, 4 MiB
 
 
+def scores_of(rounds):
+    """Return v + w (r - q) of every round; w r where there is no model."""
+    return rounds.gain if rounds.v is None else rounds.v + rounds.correction
+
+
 class RoundsInOrder:
     """What is known of every round before rounds are weighed."""
 
@@ -29,7 +34,7 @@ class RoundsInOrder:
         self.floor_decay = evaluator.floor_decay
         self.logs = logs = rows.positive.all_logs
         self.given = Rounds.of(rows.numbers, logs.reward, 0.0, logs)
-        self.scores, self.v = evaluator.scores(self.given), self.given.v
+        self.scores, self.v = scores_of(self.given), self.given.v
         if self.v is None:  # no model: all of a score is the correction
             self.v, self.correction = np.zeros(len(logs)), self.scores
         else:

@@ -166,7 +166,8 @@ class PartPass:
         self.ends[owner] = job.extremes
         wanted = weights_of(tallied_as(evaluator), owner[1])
         if wanted not in self.tallies:
-            observer = Wanted(self, wanted, target, logs.actions)
+            observer = Wanted(target, logs.actions)
+            self.tallies[wanted] = observer.tally
             self.pass_over(logs).observers.append(observer)
         self.add_job(job, logs)
         return job

@@ -259,19 +259,23 @@ KINDS = {
 class Wanted(Observer):
     """Observes what a policy wants of all arms, logged or not."""
 
-    def __init__(self, whole, owner, target, arms):
-        self.tally = whole.tallies[owner] = Tally([None], arms.tolist())
-        self.key = id(target)
+    def __init__(self, target, arms, stratum=None):
+        strata = [None] if stratum is None else list(range(int(stratum.max()) + 1))
+        self.tally = Tally(strata, arms.tolist())
+        self.key, self.stratum = id(target), stratum
 
     def see(self, key, target):
         """Add what the policy wants in a block."""
         if key != self.key:
             return
         block, tally = target.block, self.tally
-        mass = target.table.sum(axis=0)
-        if block.omega is not None:
-            mass = block.omega @ target.table
-        tally.wanted[0] += mass
+        if self.stratum is not None:
+            mass = _counted(block, target.table.T).T
+            np.add.at(tally.wanted, self.stratum[block.rows], mass)
+        elif block.omega is None:
+            tally.wanted[0] += target.table.sum(axis=0)
+        else:
+            tally.wanted[0] += block.omega @ target.table
         largest = float(_counted(block, target.pi).max())
         tally.largest[0] = max(tally.largest[0], largest)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._part_weights import Wanted
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._target import (
@@ -46,57 +46,27 @@ class MatchedArms:
     plays: np.ndarray | None = None
 
 
-class Wanted(Observer):
-    """Observes what a policy wants of all arms, logged or not."""
-
-    def __init__(self, missing, stratum):
-        self.missing, self.stratum = missing, stratum
-        self.mass = 0.0
-        self.sought = np.zeros(missing.shape, dtype=bool)
-
-    def see(self, key, target):
-        """Add what the policy wants in a block."""
-        rows, omega = target.block.rows, target.block.omega
-        if self.missing.any():
-            missing = self.missing[0]
-            if self.stratum is not None:
-                missing = self.missing[self.stratum[rows]]
-            lost = (target.table * missing).sum(axis=1)
-            self.mass += float((lost if omega is None else omega * lost).sum())
-        wants = target.table > 0
-        if omega is not None:
-            wants = wants & (omega > 0)[:, None]
-        if self.stratum is None:
-            self.sought[0] |= wants.any(axis=0)
-        else:
-            row, arm = np.nonzero(wants)
-            self.sought[self.stratum[rows][row], arm] = True
-
-
 def match_arms(evaluator, policy, logs, stratum, omega=None):
     """Return the `MatchedArms` of a policy over the actions of the logs."""
     target = target_of_arms(evaluator, policy, logs)
-    counts = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega)
-    seen = Wanted(counts == 0, stratum)
-    positive = PositiveRounds(logs, omega)
-    wanted = wanted_by(target, logs, positive, seen)
-    code, sought = logs.action_index, None
-    if not seen.sought.all():
-        sought = seen.sought[0 if stratum is None else stratum, code]
+    code, positive = logs.action_index, PositiveRounds(logs, omega)
+    counts = counts_by_stratum(code, logs.n_actions, stratum, omega)
+    seen = Wanted(target, logs.actions, stratum)
+    about = logs, target, None, positive, [seen]
+    [wanted] = terms_of(_WANTED, *about, tables=True)
+    mass, sought = seen.tally.wanted, seen.tally.wanted > 0
+    of_rounds = None
+    if not sought.all():
+        of_rounds = sought[0 if stratum is None else stratum, code]
     return MatchedArms(
         code,
         logs.n_actions,
         wanted,
-        seen.mass / float(positive.design.mass.sum()),
-        _fewest(counts, seen.sought, len(logs)),
-        sought,
-        seen.sought.any(axis=0),
+        float(mass[counts == 0].sum()) / float(positive.design.mass.sum()),
+        _fewest(counts, sought, len(logs)),
+        of_rounds,
+        sought.any(axis=0),
     )
-
-
-def wanted_by(target, logs, positive, observer):
-    """Return the probabilities of what was logged; an observer sees all actions'."""
-    return terms_of(_WANTED, logs, target, None, positive, [observer], tables=True)[0]
 
 
 def target_of_arms(evaluator, policy, logs):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from skope_ope import (
     SlateLogs,
     UniformPolicy,
     UniformSlatePolicy,
+    summarize,
 )
 from skope_ope.exceptions import (
     ExplorationWarning,
@@ -228,6 +230,23 @@ def test_probabilities_of_loggers():
     result, found = caught(lambda: evaluate(halved, target))
     assert result.diagnostics["mean_weight"] > 1.8
     assert found[PropensityWarning] > 3
+
+
+@pytest.mark.parametrize("n_loggers", [1, 2])
+def test_sums_divide_by_the_mixture_of_one_logger_too(n_loggers):
+    logs, x, plays = rotation(600)
+    who = np.arange(len(x)) % n_loggers
+    proba = np.tile([0.4, 0.7][:n_loggers], (len(x), 1))
+    rounds = logs.context, logs.action, logs.reward
+    logs = BanditLogs(*rounds, logger=who, logger_proba=proba)
+    target = np.eye(4)[plays[np.arange(len(x)), 0]]
+    for ratio in (False, True):
+        scavenger = ExplorationScavenging(self_normalized=ratio)
+        whole, _ = caught(partial(scavenger.fit(logs).evaluate, target))
+        asked = partial(summarize, {"a": target}, logs, evaluators={"one": scavenger})
+        found = caught(lambda asked=asked: asked().values())[0]["a", "one"]
+        for name in ("value", "standard_error"):
+            assert_allclose(getattr(found, name), getattr(whole, name))
 
 
 def test_whole_slates_are_actions():
