@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 
 import skope_ope as ope
 from skope_ope.audit import VerdictThresholds
+from skope_ope.base import Requires, Sampling
 from skope_ope.datasets import RankingWorld, make_bandit_logs, make_slate_logs
 from skope_ope.evaluators import ReorderingPolicy, logger_overlap
 from skope_ope.intervals import ConfidenceInterval
@@ -190,6 +191,8 @@ def others():
         "rows of slates": SLATES[::3],
         "sparse logs": BanditLogs(sparse.eye(4).tocsr(), list("abab"), [0, 1, 1, 0]),
         "folds": HashKFold(3),
+        "requires": Requires(model=True),
+        "sampling": Sampling("loggers", 3),
         "world": RankingWorld(X, y, [7, 7, 7, 7, 9, 9, 9, 9], n_slots=2),
         "clipper": ope.PropensityClipper(0.1).fit(LOGS),
         "encoder": ope.ContextEncoder().fit(X),

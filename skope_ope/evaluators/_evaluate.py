@@ -22,6 +22,7 @@ from skope_ope._types import (
 from skope_ope.evaluators._asked import asked
 from skope_ope.evaluators._recommended import recommend
 from skope_ope.evaluators._value_table import ValueTable, rows_of, warn_once
+from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.base._question import refuse_weights
 from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._counted import Counted
@@ -182,7 +183,7 @@ def _over_parts(question):
     if question.evaluators:
         question.check_sums()
         values = sums_of(question)
-        found, log = values.by_job(), values.log
+        found, log = values._by_job(), values._log
     if in_order.evaluators:
         found |= _values_in_order(in_order)
     return found, log
@@ -282,6 +283,8 @@ class SharedModel:
     def source_for(self, evaluator):
         """Return the predictions that an evaluator uses."""
         model, cv = self.model_of(evaluator)
+        if type(evaluator).fit_reward_model is not BaseEvaluator.fit_reward_model:
+            return evaluator.fit_reward_model(self.logs, model, cv)
         for known, folds, source in self._sources:
             if known is model and _same_folds(folds, cv):
                 return source

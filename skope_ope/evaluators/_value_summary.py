@@ -266,10 +266,10 @@ class ValueSummary(SummedValues):
 
     def _table(self):
         """Return the values without a word; their warnings are in them."""
-        log, needs = self.log, self._left_out
+        log, needs = self._log, self._left_out
         results = {
             name if self._single else (policy, name): value
-            for (policy, name), value in self.by_job().items()
+            for (policy, name), value in self._by_job().items()
         }
         row, reason = None, ""
         if log is not None:

@@ -200,7 +200,7 @@ def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
         question = replace(question, evaluators={"": one})
     question.check_sums()
     sums = sums_of(question)
-    found, logged = sums.by_job(), sums.logged_value()
+    found, logged = sums._by_job(), sums.logged_value()
     values = {name: found[name, ""] for name in policies}
     baseline = asked_for["baseline"]
     reference = logged if baseline == LOGGER else values[baseline]
@@ -215,7 +215,7 @@ def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
         alike=[
             name
             for name in policies
-            if name != baseline and sums.acts_alike(name, other)
+            if name != baseline and sums._acts_alike(name, other)
         ],
     )
     return values, comparison, ()

@@ -245,14 +245,8 @@ def check_objects(world, evaluators):
         assert not disagreements(found, expected, scale_of(logs))
 
 
-FAULT = "a part whose only round of a day does not count makes every value NaN"
-not_yet = pytest.mark.xfail(reason=FAULT, strict=True)
-OF_FILES = [*WORLDS]
-OF_FILES[234] = pytest.param(234, marks=(not_yet, pytest.mark.thorough))
-
-
 @pytest.mark.frames
-@pytest.mark.parametrize("i", OF_FILES)
+@pytest.mark.parametrize("i", WORLDS)
 @quiet
 def test_files_and_frames(i, tmp_path):
     for package in ("pyarrow", "narwhals", "polars", "duckdb"):
@@ -327,7 +321,6 @@ def check_calls(i, world, files, policies, evaluator, wrong):
     assert not wrong({"new": read}, {"new": memory})
 
 
-@not_yet
 @pytest.mark.frames
 @quiet
 def test_a_part_without_a_round_that_counts(tmp_path):

@@ -40,7 +40,8 @@ def changed(result, **numbers):
 @fails("on_policy_value_is_the_mean_reward", "one_action")
 class DividesByTheWrongN(IPS):
     def terms(self, rounds):
-        return (rounds.w * rounds.r * rounds.n_rounds / (rounds.n_rounds - 1),)
+        n = len(rounds.r)
+        return (rounds.w * rounds.r * n / (n - 1),)
 
 
 @fails("constant_rewards_give_that_constant", "one_action")

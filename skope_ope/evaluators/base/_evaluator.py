@@ -554,7 +554,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
     def _answer(self, question, sources, of_fit):
         """Return the value from sums over lazy logs, perhaps those of the fit."""
         question.check_sums()
-        return sums_of(question, sources).by_job()[None, ONE]
+        return sums_of(question, sources)._by_job()[None, ONE]
 
     def _enter(self, whole, name):
         """Enter the pass over a part of a log with what the evaluator sums there."""
@@ -592,7 +592,14 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _unstated_model(self):
         """Get why its reward model cannot serve parts of a log; None: it can."""
-        return unstated_model(self.reward_model_) if self.requires.model else None
+        if not self.requires.model:
+            return None
+        if not type(self).fit_reward_model.__module__.startswith("skope_ope."):
+            return (
+                "its reward model comes from a fit_reward_model of its own, and needs "
+                "all rounds. Evaluate rounds in memory: lazy.sample(1_000_000)."
+            )
+        return unstated_model(self.reward_model_)
 
     def _match_features(self, logs):
         """Raise if other logs have another number of features than those of fit."""
@@ -642,7 +649,8 @@ def _is_usual(value, allowed):
         return (type(value) if isinstance(value, str) else None) in allowed
     if type(value) not in (int, float):
         return False
-    return any(isinstance(one, Interval) and value in one for one in allowed)
+    intervals = [one for one in allowed if isinstance(one, Interval)]
+    return any(one.is_satisfied_by(value) for one in intervals)
 
 
 ONE = "evaluator"  # the name of one by itself

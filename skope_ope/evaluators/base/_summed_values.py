@@ -82,11 +82,11 @@ class SummedValues:
         return {**self.__dict__, "_reading": None}
 
     @property
-    def log(self):
+    def _log(self):
         """What is known of the rounds themselves, `LogSums`, or None."""
         return self._some_sums().log
 
-    def by_job(self):
+    def _by_job(self):
         """Return the values by (policy, evaluator)."""
         sums = self._some_sums()
         joint = sums.by_evaluator
@@ -116,7 +116,7 @@ class SummedValues:
         about = self._about(sums, (name, LOGGER, None))
         return logged_value_of_sums(summary, sums.log, sums.n, **about)
 
-    def acts_alike(self, policy, other=None):
+    def _acts_alike(self, policy, other=None):
         """Tell whether two policies gave all logged actions the same probability."""
         sums = self._some_sums()
         log = sums.log

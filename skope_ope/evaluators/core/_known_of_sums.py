@@ -20,7 +20,7 @@ from skope_ope.evaluators.core._entries import DiagnosticEntries
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
-from skope_ope.evaluators.core._plain_weights import bernstein_bound
+from skope_ope.evaluators.core._plain_weights import bernstein_bound, keeps_range
 from skope_ope.evaluators.core._rounds import known_shift
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._warnings import (
@@ -144,7 +144,7 @@ def _reach(evaluator, summary, log):
     """Return what finds how far the value of a round may lie from the estimate."""
     return LargestDeviation(
         evaluator,
-        None if log is None else known_range(log),
+        known_range(log) if log is not None and keeps_range(evaluator) else None,
         summary.ends,
         0.0 if log is None else known_shift(log),
         summary.counts.reward_range,

@@ -220,7 +220,10 @@ class LargestDeviation:
             return 0.0, 0.0
         gain, w, offset = self._gains(estimate)
         smooth = self.evaluator.smooth
-        first = next(j for j in range(len(estimate.means)) if j not in smooth)
+        moved = [j for j in range(len(estimate.means)) if j not in smooth]
+        if not moved:  # no reward enters any term
+            return 0.0, 0.0
+        first = moved[0]
         slope = estimate.plain_slopes[first]
         slope = slope if frame.n_strata == 1 else slope[frame.cell_stratum]
         scale, change = sqrt(n * max(n - 1, 1)), estimate.cluster_sums

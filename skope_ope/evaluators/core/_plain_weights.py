@@ -279,6 +279,27 @@ def _share(value, plain, limits, weight, reward, known, level):
     return only * low, only * high
 
 
+def is_own(evaluator):
+    """Whether the class of an evaluator is not one of the package."""
+    return not type(evaluator).__module__.startswith("skope_ope.")
+
+
+def keeps_range(evaluator):
+    """Whether what an evaluator estimates lies in the range of the rewards."""
+    # Those of the package do. A formula of one's own does not where it is less for
+    # larger rewards, or beyond the range where there are none.
+    if not is_own(evaluator):
+        return True
+    one, found = np.ones(len(_W)), []
+    for reward in (0.0, 1.0):
+        values = dict.fromkeys(("r", "q", "v"), reward * one)
+        rounds = Rounds(w=one, b=one, pi=np.linspace(0.05, 1, len(one)), **values)
+        rounds.shift = 0.0
+        terms = evaluator.terms(rounds)
+        found.append(evaluator.combine([float(np.mean(term)) for term in terms])[0])
+    return 0 <= found[0] <= 1 and found[0] < found[1]
+
+
 def plain_ratio(evaluator):
     """Whether a value is a ratio of plain weighted rewards; None: nor is it a mean."""
     # The formula says so itself, on a few rounds.

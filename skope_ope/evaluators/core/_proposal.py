@@ -37,7 +37,7 @@ class Sampling:
     arms: str | None = None
 
     @property
-    def name(self):
+    def name(self) -> str:
         """What the sums are found by."""
         return self.by if self.n_folds is None else f"{self.by} in {self.n_folds} folds"
 

@@ -97,6 +97,7 @@ class TargetBlock:
         self.w = None
         if block.p is not None:
             self.w = block.positive.weights(self.pi / block.p, block.rows)
+            self.w.flags.writeable = False  # formulas share it
 
     @cached_property
     def b(self):
@@ -203,6 +204,11 @@ class Rounds:
     @cached_property
     def residual(self):
         """What the model leaves unexplained, r - q."""
+        if self.q is None:
+            raise ValueError(
+                "the terms read what a model leaves unexplained, and there is none: "
+                "state requires = Requires(model=True)."
+            )
         return self.r - self.q
 
     @cached_property

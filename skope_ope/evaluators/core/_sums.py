@@ -500,7 +500,7 @@ def _common_origin(parts, offset):
     origin = sum(part.whole.plain(offset) for part in parts) / mass
     for top, (end, _) in slants.items():
         far = any(part.slants.get(top, (end, 0.0))[1] for part in parts)
-        slant = float(origin[top] / origin[end]) if far else 0.0
+        slant = float(origin[top] / origin[end]) if far and origin[end] else 0.0
         slants[top] = end, slant
         origin[top] -= slant * origin[end]
     return origin, slants

@@ -333,7 +333,8 @@ class FrameSums:
         self.places[owner] = tuple(range(begin, begin + len(terms)))
         self.moves[owner] = (moves, *[None] * (len(terms) - 1))
         self.slants |= {begin + top: (begin + end, 0.0) for top, end in along}
-        self._terms += map(self.whole.rounds.query.define, terms)
+        define = self.whole.rounds.query.define
+        self._terms += [define(one.astype(float)) for one in terms]
 
     def ask(self):
         """Ask for sums and products; return what makes `JointSums` of the answers."""

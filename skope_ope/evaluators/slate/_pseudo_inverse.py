@@ -27,6 +27,8 @@ from skope_ope.exceptions import PropensityWarning, SupportWarning
 
 OUTSIDE = 1e-6  # residual of a target outside of the range
 
+ROUNDING = 1e-12  # weights average one: less than that below zero is zero
+
 
 class PseudoInverse(SlateEvaluator):
     r"""The pseudoinverse estimator of slate policies [1]_.
@@ -205,7 +207,7 @@ class PseudoInverse(SlateEvaluator):
 
 def range_of(evaluator, weights, logs):
     """Return which rounds are used, with diagnostics and warnings."""
-    diagnostics = {"negative_weight_share": float((weights.weight < 0).mean())}
+    diagnostics = {"negative_weight_share": float((weights.weight < -ROUNDING).mean())}
     if weights.residual is None:
         return None, diagnostics, []
     outside = weights.residual > OUTSIDE

@@ -129,7 +129,9 @@ def test_probabilities_are_those_of_the_policy(logs):
     pi = PI.round(1)
     pi[:, 2] = 1 - pi[:, :2].sum(axis=1)
     assert len(Looks().fit(logs).evaluate(pi).round_values) == N
-    for one in seen:  # to the last digit, when they are asked again, too
+    for one in (
+        one for one in seen if len(one) == N
+    ):  # to the last digit, when they are asked again, too
         assert_array_equal(one, pi[np.arange(N), CODE])
 
 
