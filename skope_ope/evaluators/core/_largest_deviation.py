@@ -20,7 +20,7 @@ from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._proposal import weight_of
 from skope_ope.evaluators.core._reach import SPARE, Reach, typical
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.core._rounds import Rounds
+from skope_ope.evaluators.core._rounds import Rounds, weighted_reward
 from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.core._weight_bound import (
     LOGGED,
@@ -44,7 +44,7 @@ class WeightedRewards:
 
     def terms(self, rounds):
         w = weight_of(self)(rounds)
-        return rounds.gain if w is rounds.w else w * rounds.r, w
+        return weighted_reward(rounds, w), w
 
     def weights(self, w):
         return w

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope._dot import LONGEST_PRODUCT, dot
 from skope_ope.evaluators.core._origins import total
 
 PIECE = 5000  # rounds of a product of matrices: a longer one wakes the threads of BLAS
@@ -57,10 +57,10 @@ def _add_all(x, omega, n, first, second):
     elif len(x) > FEW_TERMS:
         second += _products_of_matrix(x, omega, n)
     else:
-        rows = [*x, omega]
-        found = np.empty(second.shape)
+        rows, found = [*x, omega], np.empty(second.shape)
+        product = np.ndarray.dot if n <= LONGEST_PRODUCT else dot
         for i, one in enumerate(x if omega is None else rows):
-            found[i, : i + 1] = [dot(one, other) for other in rows[: i + 1]]
+            found[i, : i + 1] = [product(one, other) for other in rows[: i + 1]]
             found[:i, i] = found[i, :i]
         if omega is None:
             found[-1], found[:-1, -1] = [*sums, n], sums

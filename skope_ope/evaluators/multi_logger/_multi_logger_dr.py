@@ -11,6 +11,7 @@ from skope_ope._types import ArrayLike, RewardModelLike, SplitterLike
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._proposal import weight_of
+from skope_ope.evaluators.core._rounds import weighted_residual
 from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 
@@ -113,8 +114,7 @@ class MultiLoggerDR(MultiLoggerEvaluator):
 
     def terms(self, rounds):
         w = weight_of(self)(rounds)
-        correction = rounds.correction if w is rounds.w else w * rounds.residual
-        terms = rounds.v, correction, w
+        terms = rounds.v, weighted_residual(rounds, w), w
         return terms if self.self_normalized else terms[:2]
 
     def __sklearn_tags__(self):

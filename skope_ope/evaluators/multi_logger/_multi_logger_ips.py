@@ -10,6 +10,7 @@ from typing import Any, Literal
 from skope_ope._types import ArrayLike
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._proposal import weight_of
+from skope_ope.evaluators.core._rounds import weighted_reward
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 
 
@@ -122,7 +123,7 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
 
     def terms(self, rounds):
         w = weight_of(self)(rounds)
-        gain = rounds.gain if w is rounds.w else w * rounds.r
+        gain = weighted_reward(rounds, w)
         return (gain, w) if self.self_normalized else (gain,)
 
     def __sklearn_tags__(self):
