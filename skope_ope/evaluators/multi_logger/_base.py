@@ -41,7 +41,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
         """A model, where it has one, and what its pooling takes of the loggers."""
         estimates = self._strategy.estimates
         return Requires(
-            model=hasattr(self, "reward_model"),
+            model="reward_model" in vars(self),
             mixture=self.pooling == "balanced" or estimates == "pooled",
             divergences=estimates,
         )
