@@ -594,6 +594,11 @@ class BaseEvaluator(CallbackSupport, Estimator):
         """Get why its reward model cannot serve parts of a log; None: it can."""
         if not self.requires.model:
             return None
+        if self.requires.refits:
+            return (
+                "its reward model is fitted to all rounds for every policy. Use "
+                "DoublyRobust with a model that is already fitted."
+            )
         if not type(self).fit_reward_model.__module__.startswith("skope_ope."):
             return (
                 "its reward model comes from a fit_reward_model of its own, and needs "
@@ -645,6 +650,8 @@ def _is_usual(value, allowed):
     """Whether a parameter is None, a number or a text that its constraints name."""
     # What is not may still be allowed: the constraints of scikit-learn are asked, which
     # takes as long as the evaluation of a small log.
+    if isinstance(allowed, str):  # "no_validation"
+        return False
     if value is None or isinstance(value, str):
         return (type(value) if isinstance(value, str) else None) in allowed
     if type(value) not in (int, float):

@@ -122,11 +122,12 @@ class AutoParameter(StrOptions):
 def auto_parameters(evaluator):
     """Return the parameters of an evaluator that are "auto", with their constraints."""
     given = vars(evaluator).items()
-    names = [name for name, one in given if one.__class__ is str and one == AUTO]
+    names = [name for name, one in given if isinstance(one, str) and one == AUTO]
     return {
         name: one
         for name in names
-        for one in evaluator._parameter_constraints.get(name, ())
+        for cls in reversed(type(evaluator).__mro__)  # one may replace those of others
+        for one in vars(cls).get("_parameter_constraints", {}).get(name, ())
         if isinstance(one, AutoParameter)
     }
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._functions import mean, ratio
 from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._weight_bound import (
@@ -35,6 +36,7 @@ from skope_ope.logs._validation import PROBA_TOLERANCE
 ROUNDING = 1e-9  # relative: weights that differ by less are the same
 _W = np.array([0.0, 1e-3, 0.5, 1.0, 1.75, 12.5, 1e4])
 _R = np.array([1.0, 0.25, 0.0, 0.75, 1.0, 0.5, 1.0])
+_W.flags.writeable = _R.flags.writeable = False  # formulas are tried on them
 PROBE = Rounds(w=_W, b=_W, r=_R, shift=0.0, n_rounds=7)
 PROBE_WITH_MODEL = Rounds(**{**vars(PROBE), "q": _R[::-1] / 2, "v": _R / 3})
 LEFT_BEHIND = "left behind"  # the weights of a value that was pickled
@@ -290,14 +292,26 @@ def keeps_range(evaluator):
     # larger rewards, or beyond the range where there are none.
     if not is_own(evaluator):
         return True
+    with beyond_floats():
+        return _keeps_range(evaluator)
+
+
+def _keeps_range(evaluator):
     one, found = np.ones(len(_W)), []
     for reward in (0.0, 1.0):
         values = dict.fromkeys(("r", "q", "v"), reward * one)
-        rounds = Rounds(w=one, b=one, pi=np.linspace(0.05, 1, len(one)), **values)
+        rounds = Rounds(w=one, b=one, pi=np.linspace(0.02, 0.6, len(one)), **values)
         rounds.shift = 0.0
-        terms = evaluator.terms(rounds)
-        found.append(evaluator.combine([float(np.mean(term)) for term in terms])[0])
-    return 0 <= found[0] <= 1 and found[0] < found[1]
+        found.append(estimate_on(evaluator, evaluator.terms(rounds)))
+    return 0 <= found[0] < found[1] <= 1 + ROUNDING
+
+
+def estimate_on(evaluator, terms):
+    """Return what an evaluator makes of the terms of a few rounds, or NaN."""
+    try:
+        return evaluator.combine([float(np.mean(term)) for term in terms])[0]
+    except (ArithmeticError, ValueError):  # it cannot be formed there
+        return np.nan
 
 
 def plain_ratio(evaluator):
@@ -308,7 +322,8 @@ def plain_ratio(evaluator):
     weighs = requires.weights and not requires.model and own
     if not weighs or evaluator.leaves_bias_out or combine not in (mean, ratio):
         return None
-    terms = evaluator.terms(PROBE)
+    with beyond_floats():
+        terms = evaluator.terms(PROBE)
     plain = PROBE.gain, PROBE.w
     if not all(map(np.array_equal, terms, plain)):
         return None
@@ -335,8 +350,8 @@ def _check_covered(result, max_weight, reward_bound):
     plain = result._plain_weights
     if plain is None:
         raise ValueError(
-            "Bernstein's inequality does not cover clipped weights, or others that "
-            "are changed: their mean differs from the value. Use cmax=None, or "
+            "Bernstein's inequality does not cover clipped weights: cmax makes "
+            "their mean differ from the value. Use cmax=None, or "
             "confidence_interval."
         )
     if plain == LEFT_BEHIND:

@@ -51,9 +51,10 @@ def action_scores(evaluator, logs):
 
 def _why_none(evaluator):
     """Return why an evaluator has no scores; None: it has."""
-    autos = list(auto_parameters(evaluator))
-    if autos:
-        return f"{autos[0]}='auto' is chosen for every policy. Pass a number"
+    for name, auto in auto_parameters(evaluator).items():
+        if auto.neutral is not None:  # no bound on the weights
+            return "its weights are not linear in the policy's probabilities"
+        return f"{name}='auto' is chosen for every policy. Pass a number"
     evaluator = evaluator.resolved(LogFacts(len(PROBE.r)))
     requires, combine = evaluator.requires, evaluator.combine
     if evaluator.sampling.by != "rounds" or evaluator.proposal != "logger":

@@ -12,7 +12,7 @@ import numpy as np
 
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._auto import auto_parameters
-from skope_ope.evaluators.core._plain_weights import PROBE_WITH_MODEL
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._proposal import WEIGHTS, Sampling
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import Rounds
@@ -22,6 +22,7 @@ KINDS = {"requires": Requires, "sampling": Sampling}
 NEEDS = {"w": "weights=True", "b": "mixture=True"}
 NEEDS |= dict.fromkeys(("q", "v", "residual", "correction"), "model=True")
 MADE = {"residual": "q", "correction": "q", "gain": "w"}  # of what they are made
+N_TRIED = 7  # rounds
 KNOWN = "w, b, pi, r, q, v, gain, residual, correction and shift"
 
 
@@ -41,21 +42,36 @@ def check_members(evaluator):
             f"{name}: combine must be a function of the means alone. State it as "
             "combine = staticmethod(function)."
         )
+    if evaluator.requires.mixture and evaluator.proposal == "logger":
+        raise ValueError(
+            f"{name}: requires states mixture, so proposal must be 'mixture', got "
+            f"{evaluator.proposal!r}."
+        )
     if auto_parameters(evaluator) or _resolves(evaluator):
         return  # the terms are not known before the log is
-    terms = tried(evaluator)
+    with beyond_floats():
+        _check_formula(name, evaluator)
+
+
+def _check_formula(name, evaluator):
+    """Raise where a formula, tried on a few rounds, gives no terms."""
+    try:
+        terms = evaluator.terms(_Tried(evaluator))
+    except NotRequired:
+        raise
+    except Exception:  # it asks more of rounds than these few have: the log will tell
+        return
     if not isinstance(terms, tuple) or not all(map(_has_entries, terms)) or not terms:
         raise TypeError(
             f"{name}: terms(rounds) must return a tuple of arrays with an entry per "
             "round, as (rounds.w * rounds.r,)."
         )
-    _check_combine(name, combine, terms)
+    _check_combine(name, evaluator, terms)
     _check_numbers(name, evaluator, len(terms))
 
 
-def tried(evaluator):
-    """Return the terms of a few rounds, which have what the evaluator requires."""
-    return evaluator.terms(_Tried(evaluator))
+class NotRequired(TypeError):
+    """The terms read what the evaluator does not require."""
 
 
 class _Tried(Rounds):
@@ -63,14 +79,14 @@ class _Tried(Rounds):
 
     def __init__(self, evaluator):
         self._evaluator, requires = evaluator, evaluator.requires
-        given = dict(vars(PROBE_WITH_MODEL))
-        given.pop("n_rounds")
+        w, r = np.linspace(0.5, 2.0, N_TRIED), np.linspace(0.0, 1.0, N_TRIED)
+        given = {"w": w, "b": w, "r": r, "q": r / 2, "v": r / 3, "shift": 0.0}
         lacking = {"w", "b"} if not requires.weights else set()
         lacking |= set() if requires.mixture else {"b"}
         lacking |= set() if requires.model else {"q", "v"}
         for name in lacking:
             del given[name]
-        super().__init__(pi=np.linspace(0.1, 0.7, 7), **given)
+        super().__init__(pi=w / 4, **given)
 
     def __getattribute__(self, name):
         mine = object.__getattribute__(self, "__dict__")
@@ -78,7 +94,7 @@ class _Tried(Rounds):
             MADE.get(name, name) not in mine
         ):
             owner = type(mine["_evaluator"]).__name__
-            raise TypeError(
+            raise NotRequired(
                 f"{owner}: terms reads rounds.{name}, which it does not require. State "
                 f"requires = Requires({NEEDS.get(name, NEEDS['w'])})."
             )
@@ -89,7 +105,7 @@ class _Tried(Rounds):
         more = ""
         if name == "n_rounds":
             more = " The number of all rounds is facts.n_rounds of resolved(facts)."
-        raise TypeError(
+        raise NotRequired(
             f"{owner}: terms reads rounds.{name}. Rounds have {KNOWN}.{more}"
         )
 
@@ -99,12 +115,14 @@ def _resolves(evaluator):
 
 
 def _has_entries(term):
-    return np.shape(term) == PROBE_WITH_MODEL.r.shape
+    return np.shape(term) == (N_TRIED,)
 
 
-def _check_combine(name, combine, terms):
-    means = [float(np.mean(term)) for term in terms]
-    found = combine(means)
+def _check_combine(name, evaluator, terms):
+    try:
+        found = evaluator.combine([float(np.mean(term)) for term in terms])
+    except (ArithmeticError, ValueError):  # it cannot be formed there
+        return
     if not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(
             f"{name}: combine must return the estimate and its gradient, got {found!r}."

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import (
     IPS,
+    MRDR,
     BanditLogs,
     FunctionPolicy,
     UniformPolicy,
@@ -209,3 +210,64 @@ def test_a_formula_is_an_evaluator(evaluator, expected):
     assert_array_equal(b, np.linspace(2.0, 1.0, 8))
     with pytest.raises(TypeError, match=r"StaticEvaluator does not define terms\(rou"):
         StaticEvaluator().fit(d8_logs()).evaluate(UniformPolicy())
+
+
+class NoChecks(IPS):
+    _parameter_constraints = {"power": "no_validation"}
+
+    def __init__(self, *, power="free", cmax=None):
+        super().__init__(cmax=cmax)
+        self.power = power
+
+
+class Odds(StaticEvaluator):
+    """Its value cannot be formed where all rewards are one."""
+
+    @staticmethod
+    def combine(m):
+        return m[0] / (1 - m[0]), (1 / (1 - m[0]) ** 2,)
+
+    def terms(self, rounds):
+        return (rounds.w * rounds.r / 2,)
+
+
+class Strict(StaticEvaluator):
+    """A formula that looks at the log, and keeps something of it."""
+
+    def check_logs(self, logs):
+        super().check_logs(logs)
+        self._largest = 1 / logs.propensity.min()
+
+    def terms(self, rounds):
+        if (rounds.w > self._largest).any():
+            raise ValueError("not this log")
+        return (rounds.w * rounds.r,)
+
+
+def test_a_formula_is_tried_with_care(recwarn):
+    logs = BanditLogs(X[:, None], CODE, CLICK, MU[CODE], reward_range=(0, 1))
+    plain, odds = (one.fit(logs).evaluate(PI) for one in (IPS(), Odds()))
+    half = plain.value / 2
+    assert odds.value == pytest.approx(half / (1 - half))
+    assert odds.confidence_interval().method == "student"
+    assert Strict().fit(logs).score(PI) == plain.value
+    auto = NoChecks(cmax=np.str_("auto")).fit(logs).evaluate(PI)
+    assert auto.diagnostics["cmax"] > 0
+
+    class Doubles(StaticEvaluator):
+        def terms(self, rounds):
+            w = rounds.w
+            w *= 2
+            return (w * rounds.r,)
+
+    with pytest.raises(ValueError, match="read-only"):
+        Doubles().fit(logs).evaluate(PI)
+    assert plain.confidence_interval(method="hoeffding", max_weight=100).width > 0
+    assert not [one for one in recwarn if one.category is RuntimeWarning]
+
+
+@pytest.mark.parametrize("given", [{"reward_model": 0.3}, {}])
+def test_a_model_that_is_fitted_for_every_policy_has_no_sums(given):
+    logs = BanditLogs(X[:, None], CODE, CLICK, MU[CODE]).with_columns(pi=PI)
+    with pytest.raises(ValueError, match=r"MRDR .*for every policy"):
+        summarize("pi", logs, evaluators=[MRDR()], **given)
