@@ -116,8 +116,9 @@ def _summary_of(job, whole):
         given = out.sums, out.counts, whole.sums.of(owner), whole.tallies[owner]
         out.of_loggers = Summary(None, *given)
     elif evaluator.proposal == "logger":  # one for all evaluators
-        out.overlap = whole.overlaps.setdefault(policy, None) or out.overlap
-        whole.overlaps[policy] = out.overlap
+        if whole.overlaps.get(policy) is None:
+            whole.overlaps[policy] = out.overlap
+        out.overlap = whole.overlaps[policy]
     if job.weighted is not None:
         one = job.weighted
         out.weighted = WeightedRounds(rows_of_job(one), whole.sums, one.key)

@@ -184,8 +184,8 @@ class PartPass:
 
     def _add_divergences(self, job):
         """Add what divergences of the loggers follow from."""
-        name, strata = job.evaluator.sampling.name, self.strata
-        strata = strata[name]
+        name = job.evaluator.sampling.name
+        strata = self.strata[name]
         if job.evaluator.requires.divergences == "pooled":
             labels = self.loggers.stated_labels
             job.pooled = PooledDivergences(labels, strata.fold, strata.n_folds)

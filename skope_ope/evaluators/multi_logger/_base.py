@@ -25,7 +25,7 @@ from skope_ope.exceptions import LoggerWarning
 class MultiLoggerEvaluator(StaticEvaluator):
     """Base class of the evaluators of logs that several loggers made."""
 
-    # A subclass forms its terms with the weights that `_strategy` gives a round. Where
+    # A subclass forms its terms with the weights that `weight_of` gives a round. Where
     # it is self-normalised its last term is the weights, and the sum of the others is
     # what a round says of the value without.
 
