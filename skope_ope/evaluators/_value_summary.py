@@ -20,7 +20,7 @@ from skope_ope.evaluators._summary_facts import (
 )
 from skope_ope.evaluators._summary_files import damaged, read_file, write_file
 from skope_ope.evaluators._value_table import ValueTable, rows_of, warn_once
-from skope_ope.evaluators.base._summed_values import SummedValues, sums_of
+from skope_ope.evaluators.base._summed_values import ValuesOfSums, sums_of
 from skope_ope.evaluators.core._counted import Counted
 from skope_ope.evaluators.parts._part_sums import PartSums
 from skope_ope.logs._bandit_logs import BanditLogs
@@ -156,7 +156,7 @@ def summarize(
     )
 
 
-class ValueSummary(SummedValues):
+class ValueSummary(ValuesOfSums):
     """Sums of policies by evaluators over the rounds that were summarized.
 
     `summarize` makes it. Add summaries of different rounds with ``+`` or `sum`. Their
@@ -245,7 +245,7 @@ class ValueSummary(SummedValues):
         Returns
         -------
         table : ValueTable
-            `SummedValue` by name of the evaluator; by (policy, evaluator) where
+            `PolicyValue` by name of the evaluator; by (policy, evaluator) where
             policies have names. It has the numbers of `evaluate` on all rounds at once.
             There is one exception: for mixtures of loggers, and for their pooled
             divergences, each summary uses the shares of the loggers in its rounds.

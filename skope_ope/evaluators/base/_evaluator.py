@@ -40,8 +40,8 @@ from skope_ope.evaluators.core._requires import (
     check_refittable,
     check_required,
 )
+from skope_ope.evaluators.core._rows import RowsGone
 from skope_ope.evaluators.core._summary import unstated_model
-from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
@@ -574,12 +574,13 @@ class BaseEvaluator(CallbackSupport, Estimator):
         """Return the `Overlap` from a `Summary` of all parts."""
         return overlap_of(self, summary)
 
-    def _value_of_sums(self, summary, log=None, **about):
-        """Return the `SummedValue` of a policy."""
+    def _value_of_sums(self, summary, n_rounds, counted, log=None, **about):
+        """Return the value of a policy from merged sums."""
         with beyond_floats():
-            estimate, known = self._known_of_sums(summary, log, about["n_rounds"])
-        return SummedValue(
+            estimate, known = self._known_of_sums(summary, log, n_rounds)
+        return PolicyValue(
             estimate,
+            RowsGone(n_rounds, estimate.frame, counted),
             estimator=type(self).__name__,
             leaves_bias_out=self.leaves_bias_out,
             **known,

@@ -17,9 +17,9 @@ from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
 from skope_ope.evaluators.core._logged_value import logged_value_of_sums
 from skope_ope.evaluators.core._logger_mixture import doubt_of_parts
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._rows import RowsGone
 from skope_ope.evaluators.core._summary import LOGGER
-from skope_ope.evaluators.core._summed_reach import SummedReach
-from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._values_of_groups import NO_GROUP_VALUE
 from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
@@ -33,13 +33,12 @@ from skope_ope.evaluators.parts._rows_of_files import (
 )
 from skope_ope.evaluators.parts._stated import Stated
 from skope_ope.exceptions import SupportWarning
-from skope_ope.logs._known_range import known_range
 
 ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
 
 
 def sums_of(question, sources=None, is_whole=True):
-    """Return the `SummedValues` of what is asked; to a whole nothing is added."""
+    """Return the `ValuesOfSums` of what is asked; to a whole nothing is added."""
     # `sources`: what predicts rewards by name of the evaluator, where that is fitted
     logs, policies, evaluators = question.logs, question.policies, question.evaluators
     if question.of_frame:
@@ -51,7 +50,7 @@ def sums_of(question, sources=None, is_whole=True):
             reward_model=question.reward_model,
             by=question.by,
         )
-        return SummedValues(sums, evaluators, Counted.of_frame())
+        return ValuesOfSums(sums, evaluators, Counted.of_frame())
     sources = question.sources() if sources is None else sources
     models = {n: one.facts for n, one in sources.items() if hasattr(one, "facts")}
     shares = None
@@ -62,15 +61,15 @@ def sums_of(question, sources=None, is_whole=True):
     evaluators = stated.evaluators
     if not question.lazy:
         sums = stated.sums_of(logs, question.sample_weight)
-        return SummedValues(sums, evaluators, Counted.of_logs(logs), models)
+        return ValuesOfSums(sums, evaluators, Counted.of_logs(logs), models)
     stated = replace(stated, resolved=resolved(stated, logs, question.whole))
     sums = partition_sums(stated, logs, question.n_jobs, question.verbose)
     counted = Counted.of_partitions(logs.partitions)
     reading = Reading(stated, logs, question.whole, sums.n)
-    return SummedValues(sums, evaluators, counted, models, reading)
+    return ValuesOfSums(sums, evaluators, counted, models, reading)
 
 
-class SummedValues:
+class ValuesOfSums:
     """Values of policies by evaluators from sums, and from rounds that files keep."""
 
     def __init__(self, sums, evaluators, counted, models=(), reading=None):
@@ -96,7 +95,7 @@ class SummedValues:
             for name in self.evaluators
         }
 
-    def logged_value(self, evaluator: str | None = None) -> SummedValue:
+    def logged_value(self, evaluator: str | None = None) -> PolicyValue:
         """Return the mean reward of the rounds, the value of the logger.
 
         Parameters
@@ -107,14 +106,15 @@ class SummedValues:
 
         Returns
         -------
-        value : SummedValue
+        value : PolicyValue
             Values of policies by this evaluator can be compared with it in pairs.
         """
         sums = self._some_sums()
         name = next(iter(self.evaluators)) if evaluator is None else evaluator
         summary = sums.by_evaluator[name][LOGGER]
         about = self._about(sums, (name, LOGGER, None))
-        return logged_value_of_sums(summary, sums.log, sums.n, **about)
+        rows = RowsGone(sums.n, summary.sums.frame, self.counted)
+        return logged_value_of_sums(summary, sums.log, rows, **about)
 
     def _acts_alike(self, policy, other=None):
         """Tell whether two policies gave all logged actions the same probability."""
@@ -157,8 +157,9 @@ class SummedValues:
             summary.rows = RowsOfFiles(self._reading, job, summary.sums)
         value = evaluator._value_of_sums(
             summary,
+            sums.n,
+            self.counted,
             sums.log,
-            n_rounds=sums.n,
             by=by,
             columns=tuple(sums.by),
             **self._about(sums, (*job, None)),
@@ -172,12 +173,10 @@ class SummedValues:
 
     def _about(self, sums, owner):
         """Return what a value is told of its rounds."""
-        about = {"counted": self.counted, "joint": sums.sums, "owner": owner}
-        return about | {"origin": sums.log}
+        return {"joint": sums.sums, "owner": owner, "origin": sums.log}
 
     def _values_by(self, sums, policy, name, column):
         """Return the values of the groups of rounds of a column, by label."""
-        limits = None if sums.log is None else known_range(sums.log)
         of_all, found = sums.by_evaluator[name][policy], {}
         whole = self._value(sums, of_all, policy, name)._find_reach
         for label in in_order(sums.by[column]):
@@ -190,8 +189,6 @@ class SummedValues:
             value = self._value(part, summary, policy, name)
             value.estimator = f"{value.estimator} of {label!r}"
             # the range of the rewards is that of the whole log
-            if isinstance(value._find_reach, SummedReach):
-                value._find_reach.limits = limits
             if isinstance(value._find_reach, LargestDeviation):
                 value._find_reach = value._find_reach.within(whole)
             found[label] = value
@@ -206,9 +203,9 @@ class SummedValues:
     def _nothing(self, part, name, label):
         """Return the value of rounds of which none counts: NaN."""
         estimate = GivenEstimate(nan, nan, 0.0, None, Frame(np.zeros(1, dtype=int)))
-        return SummedValue(
+        return PolicyValue(
             estimate,
-            part.n,
+            RowsGone(part.n, estimate.frame),
             estimator=f"{type(self.evaluators[name]).__name__} of {label!r}",
             warnings=[SupportWarning(NO_GROUP_VALUE, nan)],
         )

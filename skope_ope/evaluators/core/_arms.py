@@ -14,7 +14,6 @@ the arm. Cells are the strata of the one statistic: independent samples, so that
 :math:`SE^2 = \sum_c W_c^2 s_c^2 / T_c`.
 """
 
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import nan, sqrt
@@ -24,6 +23,10 @@ import numpy as np
 from skope_ope.evaluators.core._drowned import lost_finding
 from skope_ope.evaluators.core._estimate import Estimate, error_of
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._largest_deviation import (
+    LargestDeviation,
+    WeightedRewards,
+)
 from skope_ope.evaluators.core._mean_weight import (
     EFFECT,
     deviations,
@@ -38,10 +41,9 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 )
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._pooling import Shares
-from skope_ope.evaluators.core._reach import range_only, refuse_stated
-from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.core._summed_reach import SummedReach
+from skope_ope.evaluators.core._reach import refuse_stated
 from skope_ope.evaluators.core._warnings import unformed_warning
+from skope_ope.evaluators.core._weight_bound import LOGGED
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning
 from skope_ope.logs._known_range import known_range
 
@@ -290,41 +292,23 @@ def known_of_arms(evaluator, summary, log, n_rounds):
         if arms.is_lost:
             known["warnings"].append(lost_finding().warning())
     limits = None if log is None else known_range(log)
-    return estimate, known | {"reach": _reach(evaluator, summary, limits, n_rounds)}
+    seen = summary.counts.reward_range
+    return estimate, known | {"reach": ArmDeviation(limits, summary.ends, seen)}
 
 
-def _reach(evaluator, summary, limits, n_rounds):
-    """Return what finds how far the value of a round may lie from the estimate."""
-    if summary.ends is None or summary.ends.terms is None:
-        return range_only(limits)
-    sums, ends = summary.sums, copy(summary.ends)
-    ends.weights = {None: float(ends.terms[WEIGHTS, 1])}  # of any arm
-    ends.omega = (sums.frame.heaviest,) * 2
-    of_groups = None
-    if sums.totals is not None:
-        frame, near = sums.frame, sums.origin[WEIGHTS]
-        cells = sums.totals[WEIGHTS] + near * sums.totals[-1]
-        of_groups = np.bincount(frame.cell_cluster, cells, len(frame.clusters))
-    seen, formula = summary.counts.reward_range, ArmOfRound(evaluator.shift_with)
-    return ArmsReach(formula, limits, ends, n_rounds, seen, of_groups)
+class ArmDeviation(LargestDeviation):
+    """How far a round of an arm may lie: it is as heavy as the heaviest of any arm."""
 
+    def __init__(self, limits, extremes, seen):
+        super().__init__(_OF_ARM, limits, extremes, seen=seen)
 
-class ArmsReach(SummedReach):
-    """The reach of an estimate from arms: a round may be as heavy as the heaviest."""
-
-    def __call__(self, value, max_weight=None, error=None):
-        """Return the `Reach` of a `SummedValue`, or None where no range is known."""
+    def _largest(self, strata, max_weight, spare):
         refuse_stated(max_weight)
-        return super().__call__(value)
+        return self.extremes.largest_weights(strata), LOGGED
+
+    def sums_of_weights(self, value):
+        """Return the sums of the estimate: its terms are w r and w."""
+        return value._estimate.sums
 
 
-class ArmOfRound:
-    """The formula of the terms of a round, of its weight and its reward."""
-
-    requires = Requires()
-
-    def __init__(self, shift_with):
-        self.shift_with = shift_with
-
-    def terms(self, rounds):
-        return rounds.gain, rounds.w
+_OF_ARM = WeightedRewards("logger")

@@ -264,6 +264,7 @@ def estimate_of_rounds(
     # Where there are many terms, few of their products would be needed: the error is
     # the spread of the influences.
     many = len(terms) > MANY_TERMS
+    upper = None if many else upper  # halves need products, too
     sums = sums_of_rounds(design, terms, offset, upper, moves, not many)
     return Estimate(sums, combine, pooling, (terms, design) if many else None)
 

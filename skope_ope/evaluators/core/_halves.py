@@ -40,6 +40,14 @@ def in_upper_half(logs):
     return logs.reward > middle_of_range(logs.reward_range)
 
 
+def rounds_of_halves(reward, upper, all_rewarded=False):
+    """Return the rounds of both halves, and those of these with a reward but zero."""
+    # `upper`: rows of the upper half; `all_rewarded`: whether all of these have one
+    n, some, m = len(reward), np.count_nonzero(reward), len(upper)
+    above = m if all_rewarded else np.count_nonzero(reward[upper])
+    return np.array([[n - m, some - above], [m, above]], dtype=float)
+
+
 def deviations_of_sums(value, parts):
     """Return the `Deviations` of a value, or of a difference of two.
 
@@ -52,16 +60,15 @@ def deviations_of_sums(value, parts):
     """
     n = value.n_rounds
     scale = sqrt(n * max(n - 1, 1))
-    estimates = [one._estimate for one in parts]
-    if estimates[0].frame.clustered:
-        change = estimates[0].cluster_sums
-        for other in estimates[1:]:
-            change = change - other.cluster_sums
+    if parts[0]._estimate.frame.clustered:
+        change = parts[0]._estimate.cluster_sums
+        for other in parts[1:]:
+            change = change - other._estimate.cluster_sums
         return deviations_of_blocks([scale * change], n)
     sides, noise, skew = ([0.0] * 3, [0.0] * 3), 0.0, 0.0
     for one, turn in zip(parts, (1, -1), strict=False):
         find = one._find_reach
-        for y, v, rest, rounds in _halves(one._estimate, find, one):
+        for y, v, rest, rounds in _halves(find.estimate_of_halves(one), find, one):
             side = sides[turn * y < 0]
             y, v, rest = scale * abs(y), scale**2 * v, scale**2 * rest
             for k, more in enumerate((y, v, v * v / y if v else 0.0)):

@@ -204,4 +204,6 @@ class IntervalsOfValue:
                 f"no theorem bounds the deviation of {self.estimator}: use "
                 "confidence_interval."
             )
+        if not self._walked:
+            self._rows.check_known("deviation_bound")
         return self._bound(self, delta, **assumptions)

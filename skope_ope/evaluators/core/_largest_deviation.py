@@ -39,8 +39,8 @@ class WeightedRewards:
     combine, shift_with, smooth = staticmethod(ratio), 1, ()
     requires = Requires()
 
-    def __init__(self, of):
-        self.proposal = of.proposal
+    def __init__(self, proposal):
+        self.proposal = proposal
 
     def terms(self, rounds):
         w = weight_of(self)(rounds)
@@ -128,19 +128,28 @@ class LargestDeviation:
         """Numbers of the terms that no reward enters; None: no weights are used."""
         return self.evaluator.smooth if self.evaluator.requires.weights else None
 
+    def estimate_of_halves(self, value):
+        """Return the estimate whose sums are in two halves."""
+        return value._estimate
+
     def effective_rounds(self, value):
         """Return (sum w)^2 / sum w^2 of either half, and of the rounds with rewards."""
-        sums, share = self.weighted.sums, value._estimate.shares.weight
-        found = effective(share, *map(_of_weights, (sums, sums.upper)))
+        sums, share = self.sums_of_weights(value), value._estimate.shares.weight
+        found = effective(share, *map(of_term, (sums, sums.upper)))
         pairs = zip(found, self.extremes.rewarded_share, strict=True)
         return [(m, m * share) for m, share in pairs]
+
+    def sums_of_weights(self, value):
+        """Return the sums of weighted rewards and of weights."""
+        return self.weighted.sums
 
     def without_model(self, value):
         """Return the value of the same rounds by weights and rewards alone, or None."""
         if not (self.evaluator.requires.model and self.evaluator.requires.weights):
             return None
         alone = copy(self)
-        alone.evaluator, alone.bound = WeightedRewards(self.evaluator), None
+        alone.evaluator = WeightedRewards(self.evaluator.proposal)
+        alone.bound = None
         estimate = Estimate(self.weighted.sums, ratio, value._estimate.pooling)
         return value._of_weights(estimate, alone, self.weighted)
 
@@ -183,7 +192,8 @@ class LargestDeviation:
         offset = 0.0 if self.evaluator.shift_with is None else estimate.offset
         corners = np.array(self.extremes.model_corners())
         scale, found = sqrt(n * max(n - 1, 1)) * estimate.frame.heaviest, []
-        for stratum, most in enumerate(largest.tolist()):
+        for most in np.unique(largest).tolist():
+            strata = np.flatnonzero(largest == most)
             weights = self._weights_up_to(most)
             r = np.repeat(limits, len(weights) * len(corners))
             w = np.tile(np.repeat(weights, len(corners)), 2)
@@ -192,12 +202,14 @@ class LargestDeviation:
             given |= {"shift": self.shift, "n_rounds": self.n_rounds}
             for p in (1.0, self.extremes.propensity):
                 rounds = Rounds(p=p, **given)
-                change = influence(estimate, self.evaluator.terms(rounds), stratum)
-                found.append(scale * change.reshape(2, -1))
+                change = influence(estimate, self.evaluator.terms(rounds), strata)
+                found.append(scale * change.reshape(-1, 2, len(r) // 2))
                 if "pi" not in vars(rounds):
                     break
-        whole = np.concatenate(found, axis=1)  # NaN stays
-        return np.stack([whole.min(axis=1), whole.max(axis=1)], axis=1).tolist()
+        ends = [(one.min(axis=(0, 2)), one.max(axis=(0, 2))) for one in found]
+        lowest, highest = map(np.array, zip(*ends, strict=True))  # NaN stays
+        pairs = lowest.min(axis=0), highest.max(axis=0)
+        return np.stack(pairs, axis=1).tolist()
 
     def _weights_up_to(self, largest):
         """Return weights among which one takes a round furthest from the estimate."""
@@ -218,7 +230,7 @@ class LargestDeviation:
         frame = estimate.frame
         if not frame.clustered:
             return 0.0, 0.0
-        gain, w, offset = self._gains(estimate)
+        gain, w, offset = self._gains(value)
         smooth = self.evaluator.smooth
         moved = [j for j in range(len(estimate.means)) if j not in smooth]
         if not moved:  # no reward enters any term
@@ -233,21 +245,24 @@ class LargestDeviation:
         ]
         return typical(np.maximum(*sums)), typical(-np.minimum(*sums))
 
-    def _gains(self, estimate):
+    def _gains(self, value):
         """Return weighted rewards and weights over the cells, and the offset."""
-        sums = self.weighted.sums
+        sums = self.sums_of_weights(value)
         gain, w = (
             found + near * sums.totals[-1]
-            for found, near in zip(sums.totals, sums.origin, strict=False)
+            for found, near in zip(sums.totals[:2], sums.origin, strict=False)
         )
         return gain, w, sums.offset
 
 
-def _of_weights(sums):
-    """Return the sums of the weights and of their squares, by stratum."""
-    near = sums.origin[1]
-    square = sums.product(1, 1) + 2 * near * sums.product(2, 1) + near**2 * sums.square
-    return sums.first[1] + near * sums.mass, square
+def of_term(sums, j=1):
+    """Return the sums of a term and of its squares, by stratum; 1: the weights."""
+    near = sums.origin[j]
+    cross, square = sums.product(sums.n_terms, j), sums.product(j, j)
+    return (
+        sums.first[j] + near * sums.mass,
+        square + 2 * near * cross + near**2 * sums.square,
+    )
 
 
 def effective(share, whole, upper):
@@ -260,16 +275,12 @@ def effective(share, whole, upper):
     return [w * w / square if square > 0 else 0.0 for w, square in pairs]
 
 
-def influence(estimate, terms, stratum):
-    """Return psi of rounds of a stratum with some terms, and sample weight one."""
-    *slopes, last = slopes_in(estimate, stratum)
-    psi = np.full(np.shape(terms[0]), last, dtype=float)
+def influence(estimate, terms, strata):
+    """Return psi of rounds with some terms, in each of some strata (a row of each)."""
+    *slopes, last = [
+        b if np.ndim(b) == 0 else b[strata][:, None] for b in estimate.plain_slopes
+    ]
+    psi = np.zeros((len(strata), len(terms[0]))) + last
     for b, term, near in zip(slopes, terms, estimate.origin, strict=False):
         psi += b * (term - near)
     return psi
-
-
-def slopes_in(estimate, stratum):
-    """Return the slopes of an estimate in one stratum, as floats."""
-    slopes = estimate.plain_slopes
-    return [float(b) if np.ndim(b) == 0 else float(b[stratum]) for b in slopes]

@@ -20,7 +20,6 @@ from skope_ope.evaluators.core._reach import refuse_stated
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._sums import WEIGHT, sums_of_rounds
 from skope_ope.logs._known_range import known_range
 
@@ -48,13 +47,13 @@ def logged_value(logs):
     )
 
 
-def logged_value_of_sums(summary, log, n_rounds, **about):
+def logged_value_of_sums(summary, log, rows, **about):
     """Return the same from merged sums."""
     mass, square = total(summary.sums.mass), total(summary.sums.square)
     limits = None if log is None else known_range(log)
-    return SummedValue(
+    return PolicyValue(
         summary.estimate(),
-        n_rounds,
+        rows,
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
         reach=MeanDeviation(limits, summary.counts.reward_range),
@@ -94,8 +93,8 @@ class MeanDeviation(LargestDeviation):
         found = effective(estimate.shares.weight, *parts)
         return [(m, m) for m in found]
 
-    def _gains(self, estimate):
+    def _gains(self, value):
         """Return sums of rewards and of rounds over the cells, and the offset."""
-        sums = estimate.sums
+        sums = value._estimate.sums
         mass = sums.totals[-1]
         return sums.totals[0] + sums.origin[0] * mass, mass, sums.offset

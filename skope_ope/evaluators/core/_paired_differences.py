@@ -14,9 +14,9 @@ from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._estimate import spread_estimate
+from skope_ope.evaluators.core._estimate import Estimate, difference, spread_estimate
 from skope_ope.evaluators.core._reach import DifferenceReach
-from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._rows import RowsGone
 from skope_ope.exceptions import SingleTrajectoryWarning
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ class PairedDifferences:
 
     def _without(self, left_out):
         """Return the value without some rounds (a mask), estimated anew."""
+        if self._rows.of_sums:
+            raise ValueError(
+                "values from merged sums cannot be estimated anew without some rounds: "
+                "the rounds are gone. Evaluate both policies in memory."
+            )
         if self._operands is not None:
             first, second = (one._without(left_out) for one in self._operands)
             return first - second
@@ -104,9 +109,11 @@ class PairedDifferences:
     def _paired(self, other):
         """Return two values on their common rounds, their difference, and warnings."""
         # The warnings are not emitted; the difference has them, too.
+        if self._rows.of_sums is not other._rows.of_sums:
+            raise ValueError(MERGED_AND_NOT)
+        if self._rows.of_sums:
+            return self._paired_of_sums(other)
         if not self._rows.same_rounds(other._rows):
-            if type(self._rows) is Rows is not type(other._rows):
-                raise ValueError(MERGED_AND_NOT)
             raise ValueError(
                 "the two values come from different rounds; a paired difference needs "
                 "both policies evaluated on the same logs (equal row_id)."
@@ -119,24 +126,76 @@ class PairedDifferences:
             if estimate is None:
                 estimate, doubts = first._estimate_of_rounds_less(second)
         warned = (*warned, *doubts)
-        rows = first._rows
-        left_out, design = rows.left_out, rows.design
-        changes = estimate.all_round_values
-        out = self._derived(
+        rows = first._rows.of_changes(estimate.all_round_values)
+        out = first._difference_from(
+            second,
             estimate,
-            Rows(design, lambda: changes()[None], rows._row_id, rows.logs, left_out),
-            estimator=f"{self.estimator} - {other.estimator}",
-            diagnostics={"n_common_rounds": _n_common(design, second._rows.design)},
+            rows,
+            diagnostics={"n_common_rounds": first._rows.n_common(second._rows)},
             warnings=warned,
-            reach=DifferenceReach(first, second),
-            leaves_bias_out=_either(self.leaves_bias_out, other.leaves_bias_out),
         )
-        out._pair = first, second
-        if left_out is not None:
+        if rows.left_out is not None:
             out._operands = first, second
         out = out._resting_on(self, other)
         out = out._with_mixture(self._mixture or other._mixture)
         return first, second, out, warned
+
+    def _difference_from(self, other, estimate, rows, **given):
+        """Return the difference of two values that has an estimate."""
+        out = self._derived(
+            estimate,
+            rows,
+            estimator=f"{self.estimator} - {other.estimator}",
+            reach=DifferenceReach(self, other),
+            leaves_bias_out=_either(self.leaves_bias_out, other.leaves_bias_out),
+            **given,
+        )
+        out._pair = self, other
+        return out
+
+    def _paired_of_sums(self, other):
+        """Return two values of merged sums, their difference, and no warnings."""
+        mine, others = self._rows.counted, other._rows.counted
+        if mine is not None and others is not None and mine != others:
+            raise ValueError(
+                "the two values come from different rounds, "
+                f"{mine} and {others}: a paired difference needs both policies "
+                "summarized over the same files and row groups."
+            )
+        if self._rows.gone or other._rows.gone:
+            estimate = self._estimate_of_joint_less(other)
+            rows = RowsGone(self.n_rounds, estimate.frame, mine)
+        else:
+            with beyond_floats():
+                estimate = self._estimate_of_sums_less(other)
+                if estimate is None:
+                    estimate, _ = self._estimate_of_rounds_less(other)
+
+            def changes():
+                return self.round_values - other.round_values
+
+            estimate = estimate.with_round_values(changes)
+            rows = self._rows.of_changes(changes)
+        given = {"diagnostics": {"n_common_rounds": _n_summed(self, other)}}
+        out = self._difference_from(other, estimate, rows, **given)
+        return self, other, out._resting_on(self, other), ()
+
+    def _estimate_of_joint_less(self, other):
+        """Return the estimate of a difference from sums alone."""
+        if self._joint is not None and self._joint is other._joint:
+            owners = self._owner, other._owner
+            return self._joint.difference(owners, (self._estimate, other._estimate))
+        pair = self, other
+        if any(one._walked for one in pair) and not all(map(_has_clusters, pair)):
+            raise ValueError(
+                f"the gain of {self.estimator} over {other.estimator} is not "
+                "known: the rounds that both took were read and dropped. Subtract "
+                "repeated_runs of both policies, or evaluate rounds in memory, "
+                "evaluate({'a': ..., 'b': ...}, lazy.head(100_000)); of policies "
+                "that do not learn DoublyRobust has gains."
+            )
+        with beyond_floats():
+            return difference(*map(_with_clusters, pair))
 
     def _estimate_of_sums_less(self, other):
         """Return the estimate of a difference from sums of both; None: from rounds."""
@@ -211,12 +270,24 @@ def _size(values):
     return np.maximum(values.max(), -values.min())
 
 
-def _n_common(design, other):
-    """Return the number of rounds that count in both designs."""
-    weights = [one.omega for one in (design, other) if one.omega is not None]
-    if not weights:
-        return design.n_rounds
-    return int(np.count_nonzero(np.minimum.reduce(weights)))
+def _n_summed(*values):
+    """Return the number of rounds that enter both of two values from sums."""
+    return min(int(one.diagnostics.get("n_rounds", one.n_rounds)) for one in values)
+
+
+def _has_clusters(value):
+    estimate = value._estimate
+    return isinstance(estimate, Estimate) and estimate.frame.clustered
+
+
+def _with_clusters(value):
+    """Return the estimate of a value that has sums by cluster; raise if it has none."""
+    if isinstance(value._estimate, Estimate):
+        return value._estimate
+    raise ValueError(
+        f"the value of {value.estimator} is a difference itself, or no function of "
+        "sums: subtract values of single policies."
+    )
 
 
 def _either(one, other):

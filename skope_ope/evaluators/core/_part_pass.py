@@ -9,6 +9,8 @@ round, and the terms of all of them are summed as one.
 from functools import cached_property
 from numbers import Real
 
+import numpy as np
+
 from skope_ope.evaluators.core._blocks import Observer, blocks
 from skope_ope.evaluators.core._divergence_sums import (
     LoggerStrata,
@@ -19,11 +21,11 @@ from skope_ope.evaluators.core._divergence_sums import (
 )
 from skope_ope.evaluators.core._engine import Job, offset_of, run
 from skope_ope.evaluators.core._extremes import Extremes
+from skope_ope.evaluators.core._halves import in_upper_half
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._part_weights import KINDS, ROUNDS, Wanted
 from skope_ope.evaluators.core._proposal import kind_of_sums, tallied_as
-from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summary import SumsByDesign
 from skope_ope.evaluators.core._sums import (
     REWARD,
@@ -57,6 +59,7 @@ class PartPass:
         self._targets, self._given = {}, []
         self._passes, self._weights, self._terms = {}, {}, []
         self._weighted, self._extremes, self.strata = {}, {}, {}
+        self._uppers = {}  # masks of the upper halves that designs have of their own
 
     @cached_property
     def loggers(self):
@@ -79,9 +82,11 @@ class PartPass:
             return False
         return logs.logging_proba is not None or propensity_of_actions(logs) is not None
 
-    def sums_by(self, name, design=None):
+    def sums_by(self, name, design=None, upper=None):
         """Return the `JointSums` of a design, by its name."""
+        # `upper`: the rounds of its upper half, where that is its own
         if name not in self.joints:
+            self._uppers[name] = upper
             if design is None:
                 design = self.part.design if name == ROUNDS else self.loggers.design
             self.joints[name] = JointSums(design, self.offset)
@@ -146,7 +151,7 @@ class PartPass:
         self.add_job(job)
         if evaluator.requires.weights:
             if kind not in self._weighted:
-                of, owner = WeightedRewards(evaluator), weighted_of(*kind)
+                of, owner = WeightedRewards(evaluator.proposal), weighted_of(*kind)
                 self._weighted[kind] = Job(of, target, None, owner, sums)
                 self.add_job(self._weighted[kind])
             job.weighted = self._weighted[kind]
@@ -162,7 +167,7 @@ class PartPass:
         elif logs is not self.logs:  # a pass of its own
             name = "arms of loggers"
         sums = self.sums_by(name, self.part.design.with_strata(code, labels.tolist()))
-        job = Job(evaluator, target, None, owner, sums, RoundEnds())
+        job = Job(evaluator, target, None, owner, sums, Extremes())
         self.ends[owner] = job.extremes
         wanted = weights_of(tallied_as(evaluator), owner[1])
         if wanted not in self.tallies:
@@ -252,6 +257,8 @@ class PartPass:
         if not self._terms:
             return
         for name, sums in self.joints.items():
+            upper = self._uppers[name]
+            upper = in_upper_half(self.logs) if upper is None else upper
             for one in blocks(len(self.logs)):
                 if name == ROUNDS:
                     reward = self.logs.reward[one.rows] - self.offset
@@ -259,7 +266,8 @@ class PartPass:
                 for owner, where, terms in self._terms:
                     if where is sums:
                         sums.put(owner, tuple(term[one.rows] for term in terms))
-                sums.add(sums.frame.block(one.low, one.high))
+                half = np.flatnonzero(upper[one.rows])
+                sums.add(sums.frame.block(one.low, one.high, half))
 
 
 class Pass:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from functools import cached_property, reduce
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from skope_ope.evaluators.core._lift import RelativeGains
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
+from skope_ope.evaluators.core._rows import RowsGone
 from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
 from skope_ope.evaluators.core._verdict import Verdict, verdict_on
@@ -39,6 +41,7 @@ from skope_ope.evaluators.core._warnings import (
 )
 from skope_ope.exceptions import OPEWarning
 from skope_ope.intervals._gamma import (
+    DeviationBounds,
     Deviations,
     deviations_of,
     deviations_of_blocks,
@@ -115,7 +118,7 @@ class PolicyValue(
     _pair = None  # the two values of a difference
     _resamples = True  # whether its rounds may be drawn anew, each by itself
     _inherited = None  # `Grounds` of the values that it was made from
-    _joint = _owner = None  # sums that those of other values are among, and whose
+    _walked = False  # whether it was found along the rounds, in their order
 
     def __init__(
         self,
@@ -131,11 +134,19 @@ class PolicyValue(
         reach: Any = None,
         plain_weights: Any = None,
         leaves_bias_out: str | bool = False,
-        rewards: tuple[float, ...] = (),
+        joint: Any = None,
+        owner: Any = None,
+        origin: Any = None,
+        by: Any = None,
+        columns: Iterable[str] = (),
     ) -> None:
         warnings = tuple(warnings)
-        if rows.logs is not None:
-            rewards = rows.logs._reward_extremes
+        # sums that those of other values are among, and whose; what is known of a log
+        # whose rounds are gone, and values by the columns that were asked for
+        self._joint, self._owner, self._origin = joint, owner, origin
+        self._by, self._columns = by, tuple(columns)
+        log = rows.logs if origin is None else origin
+        rewards = () if log is None else log._reward_extremes
         estimate, self._extreme = within_floats(estimate, rewards, warnings)
         self._estimate, self._rows, self._bound = estimate, rows, bound
         self._find_reach, self._find_plain_weights = reach, plain_weights
@@ -180,6 +191,7 @@ class PolicyValue(
     def round_values(self) -> Array:
         """Terms whose mean is the value, ndarray of shape (n_rounds,)."""
         rows = self._rows
+        rows.check_known("round_values")
         with beyond_floats():
             terms = rows.terms if self._estimate.needs_terms else None
             return self._estimate.round_values(terms, rows.design)
@@ -191,7 +203,16 @@ class PolicyValue(
         if stated is not None:
             return Deviations(*stated)
         found = self._deviations_of_sums
-        return self._deviations_of_rounds if found is None else found
+        if found is None:
+            found = self._deviations_of_rounds
+        if found is not None:
+            return found
+        n, estimate = self.n_rounds, self._estimate
+        scale = sqrt(n * max(n - 1, 1))
+        if estimate.frame.clustered:
+            return deviations_of_blocks([scale * estimate.cluster_sums], n)
+        square = (scale * self.standard_error) ** 2
+        return DeviationBounds.of(n, square, -np.inf, np.inf)
 
     @cached_property
     def _plain_weights(self):
@@ -215,8 +236,10 @@ class PolicyValue(
         if self._limits is None or not self._is_of_halves:
             return None
         for one in self._parts:
-            sums, smooth = one._estimate.sums, one._find_reach.smooth
-            if sums is None or sums.upper is None or smooth is None:
+            if one._find_reach.smooth is None:
+                return None
+            sums = one._find_reach.estimate_of_halves(one).sums
+            if sums is None or sums.upper is None:
                 return None
         with beyond_floats():
             return deviations_of_sums(self, self._parts)
@@ -224,7 +247,10 @@ class PolicyValue(
     @property
     def _skewness(self):
         """Skewness of the round values on one side; None where it is not known."""
-        return self._deviations_of_rounds.skewness
+        found = self._deviations_of_rounds
+        if found is None and not self._is_of_halves:
+            found = self._deviations
+        return None if found is None else found.skewness
 
     @property
     def _knows_no_rounds(self):
@@ -233,7 +259,9 @@ class PolicyValue(
 
     @cached_property
     def _deviations_of_rounds(self):
-        """The same from the rounds."""
+        """The same from the rounds; None where they are gone."""
+        if self._rows.gone:
+            return None
         n, design = self.n_rounds, self._rows.design
         with beyond_floats():
             if design.clustered:
@@ -299,12 +327,17 @@ class PolicyValue(
     @cached_property
     def _propensities(self):
         """Where those of the logs come from."""
-        return propensities_of(self._rows.logs)
+        return propensities_of(self._log)
 
     @cached_property
     def _width(self):
         """Width of the rewards where only weights tell what the log may lack."""
-        return width_where_weights_tell(self._rows.logs)
+        return width_where_weights_tell(self._log)
+
+    @property
+    def _log(self):
+        """What is known of the log: its rounds, or sums of them."""
+        return self._rows.logs if self._origin is None else self._origin
 
     def _derived(self, estimate, rows, **given):
         """Return a value of some of the rounds, or of a difference."""
@@ -312,7 +345,10 @@ class PolicyValue(
 
     def _of_weights(self, estimate, find, weighted):
         """Return the value of the same rounds by `WeightedRounds` alone."""
-        return self._derived(estimate, weighted.rows, estimator="SNIPS", reach=find)
+        rows = weighted.rows
+        rows = RowsGone(self.n_rounds, estimate.frame) if rows is None else rows
+        about = {"joint": self._joint, "owner": weighted.job, "origin": self._origin}
+        return self._derived(estimate, rows, estimator="SNIPS", reach=find, **about)
 
     def _resting_on(self, *values):
         """Return the same value, which rests on what some others rest on, too."""
@@ -350,6 +386,9 @@ class PolicyValue(
         # what finds the reach and the weights holds the logs, which stay behind
         state = self.__dict__ | {"_width": self._width}
         state["_propensities"] = self._propensities
+        state["_origin"] = None
+        if self._rows.of_sums:
+            return self._state_of_sums(state)
         if self._plain_weights is not None:
             state["_plain_weights"] = LEFT_BEHIND
         state["_find_plain_weights"] = None
@@ -358,6 +397,17 @@ class PolicyValue(
         state["_joint"] = None
         if self._find_reach is not None:
             state["_find_reach"] = self._stated_reach()
+        return state
+
+    def _state_of_sums(self, state):
+        """Return the state of a value of merged sums, which are small."""
+        for name in ("_deviations", "_deviations_of_rounds", "round_values"):
+            state.pop(name, None)  # found again; skops keeps no kinds of tuples
+        if self._pair is not None:
+            state["_estimate"] = self._estimate.with_round_values(None)
+        rows = self._rows
+        state["_rows"] = RowsGone(rows.n_rounds, self._estimate.frame, rows.counted)
+        state["_find_plain_weights"] = state["_plain_weights"] = None
         return state
 
     def _stated_reach(self):

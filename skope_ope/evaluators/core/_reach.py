@@ -153,6 +153,10 @@ class StatedReach:
         self.limits, self.reach, self.other = limits, reach, other
         self.deviations = deviations  # numbers of `Deviations`, where they were found
 
+    def estimate_of_halves(self, value):
+        """Return the estimate of a value."""
+        return value._estimate
+
     def effective_rounds(self, value):
         """Return those of the halves, as they were found."""
         return self.rounds

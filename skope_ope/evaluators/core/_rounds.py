@@ -8,6 +8,7 @@ from math import inf, isfinite
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope.evaluators.core._halves import rounds_of_halves
 from skope_ope.exceptions import RowError
 from skope_ope.logs._validation import check_distributions, check_finite
 
@@ -64,11 +65,8 @@ class Block:
     @cached_property
     def rounds_of_halves(self):
         """Rounds of the lower and the upper half, and those with a reward but zero."""
-        n, some = len(self.reward), np.count_nonzero(self.reward)
-        m = len(self.upper)
-        # all of the upper half, unless zero is above the middle
-        above = m if self._middle >= 0 else np.count_nonzero(self.reward[self.upper])
-        return np.array([[n - m, some - above], [m, above]], dtype=float)
+        # all of the upper half have one, unless zero is above the middle
+        return rounds_of_halves(self.reward, self.upper, self._middle >= 0)
 
     @cached_property
     def _flat(self):

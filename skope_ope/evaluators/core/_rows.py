@@ -80,6 +80,7 @@ class Rows:
     """Terms and design of the rounds of an estimate."""
 
     gone = False  # whether they were dropped after they had been summed
+    of_sums = False  # whether merged sums outlive them
     _row_id = _upper = None
 
     def __init__(
@@ -129,6 +130,22 @@ class Rows:
     def source(self):
         """Where the numbers of the rounds come from."""
         return self._terms.source
+
+    def check_known(self, name):
+        """Raise where what is asked by a name needs rounds that are gone."""
+
+    def of_changes(self, find):
+        """Return the rounds of a difference, whose round values a function gives."""
+        about = self._row_id, self.logs, self.left_out
+        return Rows(self.design, lambda: find()[None], *about)
+
+    def n_common(self, other):
+        """Return the number of rounds that count here and in others."""
+        weights = [self.design.omega, other.design.omega]
+        weights = [omega for omega in weights if omega is not None]
+        if not weights:
+            return self.n_rounds
+        return int(np.count_nonzero(np.minimum.reduce(weights)))
 
     def sums_about(self, offset):
         """Return the sums of the terms of rewards less an offset."""
@@ -217,7 +234,7 @@ class RowsGone:
 
     logs = at_hand = row_id = left_out = _row_id = _terms = None
     n_left_out = 0
-    come_in_blocks, gone = False, True
+    come_in_blocks, gone, of_sums = False, True, True
 
     def __init__(self, n_rounds, frame, counted=None):
         self.n_rounds, self.design, self.counted = n_rounds, frame, counted
@@ -231,13 +248,18 @@ class RowsGone:
         """Return self: what is in memory is not what was summed."""
         return self
 
+    def check_known(self, name):
+        """Raise: the rounds are gone."""
+        raise ValueError(
+            f"{name} needs the weight and the reward of every round, and a value from "
+            f"merged sums has none: its rounds were summed and dropped. {IN_MEMORY}; "
+            "or ask for by=... or groups when you summarize."
+        )
+
     @property
     def terms(self):
         """Raise: the rounds are gone."""
-        raise ValueError(
-            "this value comes from merged sums, which do not keep the rounds. "
-            f"{IN_MEMORY}; or ask for by=... or groups when you summarize."
-        )
+        self.check_known("what is asked")
 
 
 def labels_of(logs, name):

@@ -261,6 +261,7 @@ class HiddenConfounding:
 
     def _confounded(self, name):
         """Return the `PlainWeights`; raise where the bounds are not for the value."""
+        self._rows.check_known(name)
         plain = self._plain_weights
         if plain == LEFT_BEHIND:
             raise ValueError(

@@ -46,6 +46,11 @@ def weighted_of(kind, policy, outcome=None):
     return ("weighted", kind), policy, outcome
 
 
+def halves_of(job):
+    """Return what the sums of a job in halves of its own are found by."""
+    return ("halves", job[0]), *job[1:]
+
+
 class JointSums(WithPairs):
     """Sums of the terms of jobs over the strata and the clusters of a design.
 

@@ -48,6 +48,10 @@ class ValuesOfGroups:
             group. Labels are sorted if they can be compared. NaN, with a warning, if
             the group has no estimate.
         """
+        if isinstance(key, str) and key in self._columns:
+            return self._asked_by(key)
+        if self._rows.gone:
+            self._refuse_by(key)
         places = self._places(key)
         if not self._independent_rounds:
             warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
@@ -67,6 +71,30 @@ class ValuesOfGroups:
                 python_warnings.warn(doubt, stacklevel=2)
                 values = {k: v._with_warnings([doubt]) for k, v in values.items()}
         return values
+
+    def _asked_by(self, column):
+        """Return the values by a column that was asked for when rounds were summed."""
+        values = self._by(column)
+        lost = [label for label, one in values.items() if np.isnan(one.value)]
+        if lost and not np.isnan(self.value):
+            text = (
+                f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r} "
+                "first: the rounds of the group have no information on the policy. "
+                "The value is NaN."
+            )
+            warned = SupportWarning(text, float("nan"))
+            python_warnings.warn(warned, stacklevel=3)
+        return values
+
+    def _refuse_by(self, key):
+        """Raise: these were not asked for when the rounds were summed."""
+        what = repr(key) if isinstance(key, str) else "labels of rounds"
+        known = ", ".join(map(repr, self._columns)) or "none"
+        column = repr(key) if isinstance(key, str) else "'column'"
+        raise ValueError(
+            f"values by {what} are not known: these sums were taken by {known}. "
+            f"Ask beforehand, summarize(policies, logs, by={column})."
+        )
 
     def _places(self, key):
         """Return the rounds of every label, in the order of `factorise`."""
@@ -95,6 +123,12 @@ class ValuesOfGroups:
         # Rounds are taken by their timestamps where the logs have some, else as they
         # are stored. Each value is estimated anew; a reward model stays as it is.
         rows = self._rows
+        if rows.gone:
+            raise ValueError(
+                "the value of the first rounds is not known from merged sums. Add the "
+                "summaries of the parts one after the other, and show their values; or "
+                "ConvergenceDisplay of a sample in memory, lazy.sample(n)."
+            )
         if not self._estimate.needs_terms:
             raise ValueError(
                 f"the value of {self.estimator} cannot be computed from sums over "

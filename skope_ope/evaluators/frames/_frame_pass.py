@@ -17,12 +17,12 @@ import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._engine import offset_of
+from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._origins import straight, total
 from skope_ope.evaluators.core._part_weights import LOGGERS
 from skope_ope.evaluators.core._proposal import kind_of_sums, tallied_as
-from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summary import N_BUCKETS, N_GROUPS
 from skope_ope.evaluators.core._sums import (
     REWARD,
@@ -153,7 +153,7 @@ class FramePass:
         terms = evaluator.terms(rounds.of(target, values, offset))
         sums.put(owner, terms, evaluator.shift_with, along_of(evaluator))
         if evaluator.requires.weights:
-            formula = WeightedRewards(evaluator)
+            formula = WeightedRewards(evaluator.proposal)
             terms = formula.terms(rounds.of(target, offset=about.offset))
             weighted = weighted_of(kind_of_sums(evaluator), policy)
             sums.put(weighted, terms, formula.shift_with)
@@ -177,14 +177,14 @@ class FramePass:
         terms = evaluator.terms(rounds.of(target, offset=offset))
         sums = self.sums_by("actions" if role == "action" else "arms", role)
         sums.put(owner, terms, evaluator.shift_with)
-        ends = [*map(self.ask_ends, terms)]
+        most_wanted = self.ask_ends(terms[1])  # the weight
         wanted = [self.asking.sum(rounds.weighed(one)) for one in target.table]
         largest = self.asking.largest(rounds.weighed(target.pi))
 
         def read(found):
             answers, counts = found.answers, found.counts
-            found.ends[owner] = RoundEnds()
-            found.ends[owner].terms = np.array([one(answers) for one in ends])
+            found.ends[owner] = extremes = Extremes({None: most_wanted(answers)[1]})
+            extremes.rounds = found.rounds_of_halves
             labels = counts.actions if arm == "action" else counts.loggers
             found.tallies[arms] = tally = Tally([None], labels)
             tally.wanted[0] = [answers.total(one) for one in wanted]

@@ -118,7 +118,7 @@ class PartSums(WithPairs):
         one, two = _apart(self, other), _apart(other, self)
         with beyond_floats():
             joints = {name: joint + two[name] for name, joint in one.items()}
-            ends = _union(*(part._moved_ends(joints) for part in (self, other)))
+            ends = _union(self.ends, other.ends)
         out = PartSums(
             n,
             policies,
@@ -171,16 +171,6 @@ class PartSums(WithPairs):
         evaluators = like.evaluators if isinstance(like, PartSums) else like
         bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
         return sums_of_tables(table, bare, cls)
-
-    def _moved_ends(self, joints):
-        """Return the ends of terms of rewards less the offsets of other sums."""
-        out, others = dict(self.ends), SumsByDesign(joints)
-        for job, ends in self.ends.items():
-            if getattr(ends, "terms", None) is not None:
-                sums, new = self.sums.of(job), others.of(job)
-                if sums.moves is not None and sums.offset != new.offset:
-                    out[job] = ends.moved(sums.offset - new.offset, sums.moves)
-        return out
 
     def __radd__(self, other):
         """Return self for the 0 that `sum` begins with."""

@@ -13,7 +13,7 @@ from skope_ope.evaluators.core._control_variates import Regression
 from skope_ope.evaluators.core._divergence_sums import PooledDivergences
 from skope_ope.evaluators.core._estimability import Estimable
 from skope_ope.evaluators.core._extremes import Extremes
-from skope_ope.evaluators.core._round_ends import RoundEnds
+from skope_ope.evaluators.core._slate_deviation import SlateExtremes
 from skope_ope.evaluators.core._summary import SumsByDesign
 from skope_ope.evaluators.core._sums import JointSums
 from skope_ope.evaluators.core._tally import RoundCounts, Tally
@@ -143,8 +143,9 @@ def _ends_of(table):
         "extremes_numbers": Extremes,
         "bound_source": WeightBound,
         "divergences_mass": PooledDivergences,
+        "slates_weights": SlateExtremes,
     }
-    kind = next((kinds[name] for name in kinds if name in table), RoundEnds)
+    kind = next(kinds[name] for name in kinds if name in table)
     return kind.from_table(table, label_of_text)
 
 

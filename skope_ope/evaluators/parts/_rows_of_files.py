@@ -105,11 +105,12 @@ class RowsOfFiles(Rows):
     """The rounds of a value, where files give them; nothing is read until asked for."""
 
     left_out = at_hand = counted = None
+    of_sums = True  # and so a copy leaves the rounds behind
 
     def __init__(self, reading, owner, sums, counted=None, weighted=False):
         self.reading, self.counted, self._strata = reading, counted, sums.frame.strata
         formula = reading.stated.evaluator(*owner)
-        formula = WeightedRewards(formula) if weighted else formula
+        formula = WeightedRewards(formula.proposal) if weighted else formula
         self._terms = FormulaTerms(formula, reading, owner, sums.offset)
 
     @property

@@ -9,6 +9,8 @@ import numpy as np
 from skope_ope.evaluators.core._arms import Arms
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._engine import offset_of
+from skope_ope.evaluators.core._extremes import Extremes
+from skope_ope.evaluators.core._halves import rounds_of_halves
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sums import sums_of_rounds
@@ -23,6 +25,7 @@ class ArmRounds:
     n_arms: int  # number of arms
     wanted: np.ndarray  # probability with which the policy wants what was logged
     reward: np.ndarray  # rewards
+    upper: np.ndarray  # which rounds are in the upper half
     design: Design  # sample weight and cluster of every round
     stratum: np.ndarray | None = None  # rounds in which arms were chosen by one rule
     # Probability of the logged action under every arm, where arms are policies
@@ -33,7 +36,7 @@ class ArmRounds:
 
     def take(self, rows):
         """Return the arms of some rounds only (an array of ints)."""
-        names = ("code", "wanted", "reward", "stratum", "under", "sought")
+        names = ("code", "wanted", "reward", "upper", "stratum", "under", "sought")
         fields = {name: getattr(self, name) for name in names}
         taken = {k: v[rows] for k, v in fields.items() if v is not None}
         return replace(self, design=self.design.take(rows), **taken)
@@ -52,7 +55,7 @@ class ArmRounds:
             sought = np.bincount(cell, counted, len(numbers)) > 0
         return Arms(
             self.evaluator,
-            sums_of_rounds(design, terms, offset, moves=moves),
+            sums_of_rounds(design, terms, offset, self.upper, moves),
             self.under is not None,
             sought,
             numbers // self.n_arms,
@@ -61,6 +64,15 @@ class ArmRounds:
             rounds=(terms, design),
             **known,
         )
+
+    @property
+    def extremes(self):
+        """The largest weight, and the rounds of either half."""
+        w, omega = self._weights(), self.design.omega
+        w = w if omega is None else w[omega > 0]
+        out = Extremes({None: float(w.max(initial=0.0))})
+        out.rounds = rounds_of_halves(self.reward, np.flatnonzero(self.upper))
+        return out
 
     def _cells(self):
         """Return the cell of every round, and the number of every cell."""

@@ -4,17 +4,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import isnan
 from typing import Any, Literal, Self
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
+from skope_ope.evaluators.core._arms import ArmDeviation
 from skope_ope.evaluators.core._functions import mean, ratio
+from skope_ope.evaluators.core._halves import in_upper_half
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._proposal import Sampling, weight_of
-from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import weighted_reward
 from skope_ope.evaluators.core._rows import Rows
@@ -278,7 +278,6 @@ class ExplorationScavenging(BaseEvaluator):
             "predictability_z": predicted.z,
             "predictability_gain": predicted.gain,
         }
-        corners = partial(weighted_corners, terms, terms[1], logs.reward)
         return ScavengedValue(
             estimate,
             Rows(design, terms, logs=logs),
@@ -286,7 +285,9 @@ class ExplorationScavenging(BaseEvaluator):
             bound=theorem_bound,
             arms=rounds,
             bound_facts=self._bound_facts(logs, match, arms, predicted),
-            reach=CornerReach(known_range(logs), corners, reward=logs.reward),
+            reach=ArmDeviation(
+                known_range(logs), rounds.extremes, logs._reward_extremes
+            ),
             **known,
         )
 
@@ -304,6 +305,7 @@ class ExplorationScavenging(BaseEvaluator):
             len(logs.loggers) if mixes else match.n_arms,
             match.wanted,
             logs.reward,
+            in_upper_half(logs),
             PositiveRounds(logs, omega).design,
             stratum,
             logs.logger_proba if mixes else None,

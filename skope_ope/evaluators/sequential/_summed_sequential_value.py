@@ -9,12 +9,12 @@ import numpy as np
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._summed_value import SummedValue
+from skope_ope.evaluators.core._rows import RowsGone
 from skope_ope.evaluators.sequential._progressive_policy import replay_history
 from skope_ope.evaluators.sequential._result import HistoryFacts
 
 
-class SummedSequentialValue(HistoryFacts, SummedValue):
+class SummedSequentialValue(HistoryFacts, PolicyValue):
     """Value of a policy from simulated histories, whose rounds were dropped."""
 
     # It says of the histories what a value from rounds in memory says, see
@@ -33,7 +33,8 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
         of_rewards,
         **about,
     ):
-        super().__init__(estimate, history.n_rounds, **about)
+        rows = RowsGone(history.n_rounds, estimate.frame, about.pop("counted", None))
+        super().__init__(estimate, rows, **about)
         self._tell(history, trajectories, horizon, bound_terms)
         self._lessons, self._policy = lessons, policy
         self._seen_deviations = None
@@ -47,7 +48,7 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
     def _deviations(self):
         """Sums of the deviations of the round values, or bounds of them."""
         known = self._seen_deviations
-        return SummedValue._deviations.func(self) if known is None else known
+        return PolicyValue._deviations.func(self) if known is None else known
 
     @property
     def acceptance_ratios(self):
@@ -76,22 +77,20 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
             return self._policy
         return self._lessons.learned()
 
-    def deviation_bound(self, delta=0.05, **assumptions):
-        """Radius of the interval of the theorem behind the evaluator."""
-        return PolicyValue.deviation_bound(self, delta, **assumptions)
-
-    def _paired(self, other):
+    def _paired_of_sums(self, other):
         gaps = None
         if isinstance(other, SummedSequentialValue):
             gaps = self._paired_parts(other)
         mine, others = self._rows.counted, getattr(other._rows, "counted", None)
         if gaps is None or mine is None or mine != others:
-            return super()._paired(other)
+            return super()._paired_of_sums(other)
         error, freedom = gaps
         frame = Frame(np.array([self.n_rounds]))  # parts, not groups, are pairs
         value = self.value - other.value
         estimate = GivenEstimate(value, float(error), freedom, None, frame)
-        return self, other, self._derived_difference(estimate, other), ()
+        rows = RowsGone(self.n_rounds, frame, mine)
+        out = self._difference_from(other, estimate, rows)
+        return self, other, out._resting_on(self, other), ()
 
 
 class Lessons:

@@ -4,7 +4,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import isnan, nan
+from math import isfinite, isnan, nan
 
 import numpy as np
 
@@ -15,19 +15,23 @@ from skope_ope.evaluators.core._estimability import (
     of_weights,
 )
 from skope_ope.evaluators.core._estimate import MANY_TERMS, Estimate, estimate_of_rounds
-from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._functions import mean, ratio, sum_of_two
+from skope_ope.evaluators.core._halves import in_upper_half, rounds_of_halves
+from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._part_weights import ROUNDS
 from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
-from skope_ope.evaluators.core._reach import (
-    CornerReach,
-    range_alone,
-    weighted_corners,
-)
+from skope_ope.evaluators.core._reach import range_alone
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._slate_deviation import (
+    SlateDeviation,
+    SlateExtremes,
+    SlateFormula,
+)
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width, method
+from skope_ope.evaluators.core._sums import halves_of, weighted_of
 from skope_ope.evaluators.core._sums import weights_of as weights_of_policy
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
@@ -37,7 +41,6 @@ from skope_ope.evaluators.slate._known_of_sums import (
     tally_of,
     weights_of,
 )
-from skope_ope.evaluators.slate._reach_of_sums import ends_of_slates
 from skope_ope.evaluators.slate._slot_support import support_of_slots
 from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
@@ -70,6 +73,7 @@ class SlateTerms:
     bound: object = None  # see `PolicyValue.deviation_bound`; a function of a module
     # Whether the first term moves by `weight` where the reward of a round moves by one
     follows_reward: bool = False
+    smooth: tuple = ()  # numbers of the terms that no reward enters
     # Whether the estimate is the mean or the ratio of the rewards times `weight`, which
     # is never negative and has mean one
     plain: bool = False
@@ -87,6 +91,32 @@ class SlateTerms:
                 1.0 if sample_weight is None else sample_weight
             )
         return kind(logs, sample_weight)
+
+    def upper(self, logs):
+        """Return which rounds are in the upper half: see `SlateDeviation`."""
+        upper = in_upper_half(logs)
+        return upper ^ (self.weight < 0) if self.follows_reward else upper
+
+    def weighted(self, logs):
+        """Return weighted rewards, weights, and the sizes of these."""
+        w = self.weight
+        return w * logs.reward, w, w if w.min(initial=0) >= 0 else np.abs(w)
+
+    def extremes(self, logs, positive):
+        """Return the `SlateExtremes` of the rounds that enter."""
+        w, reward = positive.of(self.weight), positive.of(logs.reward)
+        first, *others = (positive.of(term) for term in self.terms)
+        halves = rounds_of_halves(logs.reward, np.flatnonzero(self.upper(logs)))
+        if not len(w):
+            return SlateExtremes(rounds=halves)
+        rest = others[0] - w if self.combine is ratio else np.zeros(1)
+        if self.combine is sum_of_two:  # both move alike: one term
+            first, others = first + others[0], []
+        stated = logs.reward_range  # where there is none, it may be that of yes and no
+        known = stated is not None and isfinite(stated[1] - stated[0])
+        moved = [first + w * (r - reward) for r in (stated if known else (0.0, 1.0))]
+        terms = np.array([min_and_max(term) for term in (*moved, *others)])
+        return SlateExtremes(min_and_max(w), min_and_max(rest), terms, halves)
 
     def of_part(self):
         """Return the terms with the weights that are zero only where all others are."""
@@ -193,7 +223,8 @@ class SlateEvaluator(BaseEvaluator):
         positive = found.positive(logs, omega)
         terms, combine = found.estimable(positive)
         design = positive.design
-        estimate = estimate_of_rounds(design, terms, combine)
+        upper = found.upper(logs)
+        estimate = estimate_of_rounds(design, terms, combine, upper=upper)
         name = type(self).__name__
         about_weights = partial(
             of_weights,
@@ -214,7 +245,13 @@ class SlateEvaluator(BaseEvaluator):
         weighted = omega is not None and found.bound is not None
         return SlateValue(
             estimate,
-            Rows(design, partial(np.stack, terms), logs=logs, left_out=left_out),
+            Rows(
+                design,
+                partial(np.stack, terms),
+                logs=logs,
+                left_out=left_out,
+                upper=upper,
+            ),
             about_weights=about_weights,
             estimator=name,
             effective_sample_size=size,
@@ -222,8 +259,23 @@ class SlateEvaluator(BaseEvaluator):
             warnings=warned,
             bound=refuse_unequal_weights if weighted else found.bound,
             leaves_bias_out=self.leaves_bias_out,
-            reach=_reach(found, terms, logs),
+            reach=self._deviation(found, positive),
             plain_weights=_plain_weights(found, positive),
+        )
+
+    def _deviation(self, found, positive):
+        """Return what finds how far the value of a round may lie from the estimate."""
+        logs = positive.all_logs
+        if not found.follows_reward:
+            return range_alone(logs)
+        terms, upper = partial(np.stack, found.weighted(logs)), found.upper(logs)
+        return SlateDeviation(
+            SlateFormula(found.combine, found.smooth),
+            known_range(logs),
+            found.extremes(logs, positive),
+            logs._reward_extremes,
+            WeightedRounds(Rows(positive.design, terms, logs=logs, upper=upper)),
+            rounds=(found.terms, found.weight, logs.reward),
         )
 
     def resolved(self, facts, rows=None):
@@ -255,9 +307,14 @@ class SlateEvaluator(BaseEvaluator):
                 # those that are left out are not the same for other policies
                 sums = whole.sums_by(f"{name}: {policy}", positive.design)
             job, owner = (name, policy, None), weights_of_policy(name, policy)
-            whole.facts[job] = {"combine": combine}
-            whole.ends[job] = ends_of_slates(found, terms, logs, positive)
+            whole.facts[job] = {"combine": combine, "smooth": found.smooth}
             whole.add_terms(job, sums, terms)
+            if found.follows_reward:
+                whole.ends[job] = found.extremes(logs, positive)
+                where = f"halves of {name}: {policy}"
+                own = whole.sums_by(where, positive.design, found.upper(logs))
+                whole.add_terms(halves_of(job), own, terms)
+                whole.add_terms(weighted_of(name, policy), own, found.weighted(logs))
             whole.tallies[owner] = tally_of(found, positive, part)
             if found.weight is not None:
                 whole.add_terms(owner, sums, weights_of(found, whole.n_total))
@@ -283,21 +340,17 @@ class SlateEvaluator(BaseEvaluator):
         return tags
 
 
-def _reach(found, terms, logs):
-    """Return what finds how far the value of a round may lie from the estimate."""
-    if not found.follows_reward:
-        return range_alone(logs)
-    limits = known_range(logs)
-    given = partial(weighted_corners, terms, found.weight, logs.reward)
-    return CornerReach(limits, given, reward=logs.reward)
-
-
 def _plain_weights(found, positive):
     """Return the `PlainWeights` of a value that is of weighted rewards, or None."""
     if not found.plain:
         return None
     ratio = found.combine is not mean
     return PlainWeights(positive.all_logs, positive, lambda: found.weight, ratio)
+
+
+def min_and_max(values):
+    """Return the smallest and the largest of some numbers."""
+    return float(values.min()), float(values.max())
 
 
 def refuse_unequal_weights(result, delta, **assumptions):

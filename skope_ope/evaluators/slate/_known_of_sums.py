@@ -7,10 +7,13 @@ from math import isnan, nan
 from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._overlap import Overlap, weight_entries
 from skope_ope.evaluators.core._part_weights import UNKNOWN_LENGTH
+from skope_ope.evaluators.core._reach import range_only
+from skope_ope.evaluators.core._slate_deviation import SlateDeviation, SlateFormula
+from skope_ope.evaluators.core._sums import halves_of
 from skope_ope.evaluators.core._tally import Tally
 from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
 from skope_ope.evaluators.core._weight_findings import slate_weight_findings
-from skope_ope.evaluators.slate._reach_of_sums import reach_of_slates
+from skope_ope.logs._known_range import known_range
 
 SUMMED = ("unsupported_share", "outside_range_share", "negative_weight_share")
 SUMMED += ("altered_rows", "correction")  # means over all rounds
@@ -111,5 +114,20 @@ def known_of_slates(evaluator, summary, log):
         "effective_sample_size": size,
         "diagnostics": entries | told,
         "warnings": warned,
-        "reach": reach_of_slates(summary, log, int(sums["n_rounds"])),
+        "reach": _deviation(summary, log),
     }
+
+
+def _deviation(summary, log):
+    """Return what finds how far the value of a round may lie from the estimate."""
+    limits = None if log is None else known_range(log)
+    if summary.ends is None:
+        return range_only(limits)
+    facts = summary.facts
+    formula = SlateFormula(facts["combine"].combine, tuple(facts["smooth"]))
+    seen, halves = (
+        summary.counts.reward_range,
+        summary.found.sums.of(halves_of(summary.key)),
+    )
+    about = limits, summary.ends, seen, summary.weighted
+    return SlateDeviation(formula, *about, halves)

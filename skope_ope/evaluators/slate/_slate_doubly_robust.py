@@ -12,6 +12,7 @@ import numpy as np
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import SplitterLike
+from skope_ope.evaluators.core._functions import sum_of_two
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._weights import clip
@@ -147,7 +148,9 @@ class SlateDoublyRobust(SlateEvaluator):
             **model_diagnostics(source, logs),
         }
         return SlateTerms(
-            terms=(policy_values(source, target, logs) + correction,),
+            terms=(correction, policy_values(source, target, logs)),
+            combine=sum_of_two,
+            smooth=(1,),
             weight=w,
             used=used,
             expected=weights.expected,

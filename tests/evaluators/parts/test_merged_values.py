@@ -148,7 +148,7 @@ def test_what_needs_rounds_refuses_and_says_what_does_not():
     resamples = [partial(interval, method=one) for one in ("bootstrap", "percentile")]
     needs = "needs the weight and the reward of every"
     for message, *calls in (
-        ("round_values of a value from merged sums are", lambda: value.round_values),
+        ("round_values needs the weight", lambda: value.round_values),
         (r"summarize\(policies, logs, by='day'\)", lambda: value.by("day")),
         ("values by labels of rounds are not", lambda: value.by(np.zeros(300))),
         ("Use 'auto', 'student', or 'bootstrap' if", *of_rounds),

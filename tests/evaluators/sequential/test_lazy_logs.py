@@ -299,7 +299,7 @@ def test_warnings_of_single_rounds(logs, tmp_path):
 def test_what_is_dropped_says_so(tmp_path):
     lazy = written(uniform_logs(), tmp_path, (0, 300, 600))
     found = quiet(DRns(reward_model=0.5, random_state=0).fit(lazy), UCB1())
-    with pytest.raises(ValueError, match="round_values of a value from merged sums"):
+    with pytest.raises(ValueError, match="round_values needs the weight"):
         _ = found.round_values
     with pytest.raises(ValueError, match="acceptance_ratios needs the rounds"):
         _ = found.acceptance_ratios
