@@ -165,7 +165,7 @@ class ValuesOfSums:
             **self._about(sums, (*job, None)),
         )
         value = value._with_diagnostics(self._models.get(name))
-        if may_read and isinstance(value._find_reach, LargestDeviation):
+        if may_read and getattr(value._find_reach, "has_rows_of_files", False):
             value = with_rows(value, self._reading, job)
         if sums.log is not None and "n_buckets" in value.diagnostics:
             value = value._with_diagnostics({"n_groups": sums.log.n_groups})

@@ -84,6 +84,7 @@ class LargestDeviation:
     """Finds the `Reach` of a value from its sums and the extremes of its rounds."""
 
     of_halves = True
+    has_rows_of_files = True  # whether files can be asked for the rounds of the value
 
     def __init__(
         self,

@@ -207,10 +207,10 @@ class PolicyValue(
             found = self._deviations_of_rounds
         if found is not None:
             return found
-        n, estimate = self.n_rounds, self._estimate
+        n, sums = self.n_rounds, self._cluster_sums
         scale = sqrt(n * max(n - 1, 1))
-        if estimate.frame.clustered:
-            return deviations_of_blocks([scale * estimate.cluster_sums], n)
+        if sums is not None:
+            return deviations_of_blocks([scale * sums], n)
         square = (scale * self.standard_error) ** 2
         return DeviationBounds.of(n, square, -np.inf, np.inf)
 
@@ -243,6 +243,18 @@ class PolicyValue(
                 return None
         with beyond_floats():
             return deviations_of_sums(self, self._parts)
+
+    @property
+    def _cluster_sums(self):
+        """What every cluster adds to the value; None where that is not known."""
+        if not self._estimate.frame.clustered:
+            return None
+        if self._pair is None:
+            return getattr(self._estimate, "cluster_sums", None)
+        pair = [one._cluster_sums for one in self._pair]
+        labels = [one._estimate.frame.clusters for one in self._pair]
+        known = all(one is not None for one in pair) and np.array_equal(*labels)
+        return pair[0] - pair[1] if known else None
 
     @property
     def _skewness(self):
