@@ -42,8 +42,9 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._pooling import Shares
 from skope_ope.evaluators.core._reach import refuse_stated
+from skope_ope.evaluators.core._support_findings import no_overlap_finding
 from skope_ope.evaluators.core._warnings import unformed_warning
-from skope_ope.evaluators.core._weight_bound import LOGGED
+from skope_ope.evaluators.core._weight_bound import LOGGED, POSSIBLE
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning
 from skope_ope.logs._known_range import known_range
 
@@ -247,11 +248,15 @@ class Arms:
                     mass,
                 )
             )
-        nothing = not self.is_wanted or mass > 1 - LEAST
+        # A policy that takes no logged action although all are in the log may earn
+        # nothing: the sum is zero, unless it is divided by that of the weights.
+        nothing = mass > 1 - LEAST or np.isnan(found.value)
         if nothing or (mass > LEAST and evaluator.on_missing == "nan"):
             found = found.without_value()
         if nothing:
             warned.append(unformed_warning(evaluator))
+        elif not self.is_wanted:
+            warned.append(no_overlap_finding().warning())
         elif not np.isnan(found.value) and self.n_alone:
             by = " by stratum" * bool(evaluator.strata)
             warned.append(
@@ -306,7 +311,11 @@ class ArmDeviation(LargestDeviation):
 
     def _largest(self, strata, max_weight, spare):
         refuse_stated(max_weight)
-        return self.extremes.largest_weights(strata), LOGGED
+        largest = self.extremes.largest_weights(strata)
+        if largest.any():
+            return largest, LOGGED
+        # no logged action is wanted: one that is not logged may be, for certain
+        return np.ones(len(strata)), POSSIBLE
 
     def sums_of_weights(self, value):
         """Return the sums of the estimate: its terms are w r and w."""

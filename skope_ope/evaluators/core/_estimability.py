@@ -8,6 +8,7 @@ from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._overlap import Overlap, weight_entries
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._support_findings import (
+    no_overlap_finding,
     no_round_finding,
     not_normalised_finding,
 )
@@ -66,7 +67,7 @@ def of_weights(weight, expected, supported, design, by_slot=False):
         balance.add(block, weight + 1 - expected)
         entries["expected_weight"] = 1 + overlap.mean_weight - balance.mean_weight
     entries |= weight_entries(overlap, balance)
-    found = []
+    found = [no_overlap_finding()]
     if overlap.sum_w2:
         mean = entries.get("expected_weight", 1.0)
         found = slate_weight_findings(overlap, balance, mean, supported, by_slot)

@@ -199,11 +199,11 @@ class IntervalsOfValue:
         """
         if not 0 < delta < 1:
             raise ValueError(f"delta must lie in (0, 1), got {delta}.")
+        if not self._walked:
+            self._rows.check_known("deviation_bound")
         if self._bound is None:
             raise ValueError(
                 f"no theorem bounds the deviation of {self.estimator}: use "
                 "confidence_interval."
             )
-        if not self._walked:
-            self._rows.check_known("deviation_bound")
         return self._bound(self, delta, **assumptions)

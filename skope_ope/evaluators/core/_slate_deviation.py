@@ -25,7 +25,7 @@ from skope_ope.evaluators.core._largest_deviation import (
 from skope_ope.evaluators.core._reach import refuse_stated
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._tally import both_ranges
-from skope_ope.evaluators.core._weight_bound import LOGGED
+from skope_ope.evaluators.core._weight_bound import LOGGED, POSSIBLE
 
 SIZE = 2  # the number of the term |w| beside w r and w
 
@@ -44,10 +44,13 @@ class SlateExtremes(WithPairs):
         others.
     rounds : ndarray of shape (2, 2)
         Rounds of the lower and of the upper half, and those with a reward but zero.
+    possible : float
+        The largest weight that a logged slate may have.
     """
 
-    def __init__(self, weights=NONE, rest=NONE, terms=None, rounds=None):
+    def __init__(self, weights=NONE, rest=NONE, terms=None, rounds=None, possible=0.0):
         self.weights, self.rest, self.terms = weights, rest, terms
+        self.possible = possible
         self.rounds = np.zeros((2, 2)) if rounds is None else rounds
 
     @property
@@ -56,9 +59,12 @@ class SlateExtremes(WithPairs):
         pairs = self.rounds.tolist()
         return [some / every if some else 1.0 for every, some in pairs]
 
-    def largest_weights(self, strata):
-        """Return the largest weight, of the one stratum that there is."""
-        return np.array([max(self.weights[1], 0.0)])
+    @property
+    def largest_weight(self):
+        """The largest weight; the largest possible one where all are zero."""
+        return (
+            self.possible if self.weights == (0.0, 0.0) else max(self.weights[1], 0.0)
+        )
 
     def __add__(self, other):
         """Return the extremes of both parts."""
@@ -73,6 +79,7 @@ class SlateExtremes(WithPairs):
             both_ranges(self.rest, other.rest),
             terms[0] if terms else None,
             self.rounds + other.rounds,
+            max(self.possible, other.possible),
         )
 
     def to_table(self):
@@ -81,6 +88,7 @@ class SlateExtremes(WithPairs):
             "slates_weights": np.array([self.weights, self.rest]),
             "slates_terms": np.zeros((0, 2)) if self.terms is None else self.terms,
             "slates_rounds": self.rounds,
+            "slates_possible": np.array(self.possible),
         }
 
     @classmethod
@@ -89,7 +97,8 @@ class SlateExtremes(WithPairs):
         weights, terms = map(tuple, table["slates_weights"].tolist()), None
         if len(table["slates_terms"]):
             terms = table["slates_terms"]
-        return cls(*weights, terms, table["slates_rounds"])
+        possible = float(table["slates_possible"])
+        return cls(*weights, terms, table["slates_rounds"], possible)
 
 
 class SlateFormula:
@@ -147,7 +156,8 @@ class SlateDeviation(LargestDeviation):
 
     def _largest(self, strata, max_weight, spare):
         refuse_stated(max_weight)
-        return self.extremes.largest_weights(strata), LOGGED
+        source = LOGGED if any(self.extremes.weights) else POSSIBLE
+        return np.array([self.extremes.largest_weight]), source
 
     def _corners(self, value, largest, limits):
         """Return (lowest, highest) deviation of a round, with either end of a range."""
@@ -163,8 +173,8 @@ class SlateDeviation(LargestDeviation):
 
     def _of_weights(self, estimate, _, end):
         """Return the ends of psi of rounds of the extreme weights."""
-        (low, high), rest = self.extremes.weights, self.extremes.rest
-        w = np.repeat([min(low, 0.0), high], 2)
+        low, rest = min(self.extremes.weights[0], 0.0), self.extremes.rest
+        w = np.repeat([low, self.extremes.largest_weight], 2)
         psi = influence(estimate, (w * end, w + np.tile(rest, 2)), [0])
         return psi.min(), psi.max()
 

@@ -7,6 +7,7 @@ from math import nan
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs.checks._finding import Finding
 
+CLOSER = "Collect logs closer to the policy."
 LEFT_OUT = (
     "The log has no rewards of these actions: the estimate leaves them out, or "
     "extrapolates them with a reward model. The bias is at most this share of the "
@@ -93,6 +94,19 @@ def slate_support_findings(lost, what):
             category=SupportWarning,
         )
     ]
+
+
+def no_overlap_finding():
+    """Return the finding that the logged rounds say nothing of a policy."""
+    return Finding(
+        "low_overlap",
+        "error",
+        "The policy gives all logged actions probability 0, so the logged rewards have "
+        "no information on it.",
+        (CLOSER,),
+        number=0.0,
+        category=LowOverlapWarning,
+    )
 
 
 def no_round_finding(name):

@@ -11,7 +11,7 @@ from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.logs._labels import texts_of_labels
 from skope_ope.logs._validation import PROBA_TOLERANCE
 
-LOGGED = "largest logged weight"
+LOGGED, POSSIBLE = "largest logged weight", "largest possible weight"
 SMALLEST = "smallest propensity"
 FROM_LOGGER, FROM_ACTIONS = "logging_proba", "propensities of the actions"
 MANTISSA = 46  # bits of a float below its bin: bins are 0.8 to 1.6% wide

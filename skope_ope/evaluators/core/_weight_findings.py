@@ -9,7 +9,11 @@ from skope_ope.evaluators.core._mean_weight_findings import (
     high_mean_finding,
     mean_weight_findings,
 )
-from skope_ope.evaluators.core._support_findings import support_findings
+from skope_ope.evaluators.core._support_findings import (
+    CLOSER,
+    no_overlap_finding,
+    support_findings,
+)
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
@@ -19,7 +23,6 @@ LOW_SHARE = 0.05  # effective rounds per round
 LOW_SIZE = 30  # effective rounds
 HIGH_WEIGHT_SHARE = 0.1  # share of one round in all weights
 MISSED, MISSED_Z = 0.1, 4  # of the policy's decisions; standard errors
-CLOSER = "Collect logs closer to the policy."
 COMPARE_MODEL = "Compare the value with that of DoublyRobust, or with a clipped one."
 COMPARE_CLIPPED = (
     "Compare the value with clipped ones (cmax=...), and with those of other reward "
@@ -55,18 +58,7 @@ def overlap_findings(
         return []
     found = support_findings(overlap, logs)
     if overlap.sum_w == 0:
-        found.append(
-            Finding(
-                "low_overlap",
-                "error",
-                "The policy gives all logged actions probability 0, so the logged "
-                "rewards have no information on it.",
-                (CLOSER,),
-                number=0.0,
-                category=LowOverlapWarning,
-            )
-        )
-        return found
+        return [*found, no_overlap_finding()]
     if compare is None:
         compare = COMPARE_CLIPPED if uses_model else COMPARE_MODEL
     counted = overlap if counted is None else counted

@@ -77,6 +77,10 @@ class SlateTerms:
     # Whether the estimate is the mean or the ratio of the rewards times `weight`, which
     # is never negative and has mean one
     plain: bool = False
+    possible: float = 0.0  # the largest weight that a logged slate may have
+    # Of a round with weight zero whether its reward tells what the policy earns; None:
+    # of none. Then there is an estimate where all weights are zero
+    informs: object = None
     instead: object = None  # what stands for `weight` where that is zero in all rounds
 
     def __post_init__(self):
@@ -116,7 +120,8 @@ class SlateTerms:
         known = stated is not None and isfinite(stated[1] - stated[0])
         moved = [first + w * (r - reward) for r in (stated if known else (0.0, 1.0))]
         terms = np.array([min_and_max(term) for term in (*moved, *others)])
-        return SlateExtremes(min_and_max(w), min_and_max(rest), terms, halves)
+        ends = min_and_max(w), min_and_max(rest)
+        return SlateExtremes(*ends, terms, halves, self.possible)
 
     def of_part(self):
         """Return the terms with the weights that are zero only where all others are."""
@@ -136,6 +141,8 @@ class SlateTerms:
         size = self.weight
         if size.min(initial=0) < 0:
             size = np.abs(size)
+        if self.informs is not None:
+            size = size + self.informs
         if positive.mask is not None:
             size = np.where(positive.mask, size, 0.0)
         return (*self.terms, size), Estimable(self.combine, weighed=True)

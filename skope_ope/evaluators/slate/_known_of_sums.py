@@ -10,6 +10,7 @@ from skope_ope.evaluators.core._part_weights import UNKNOWN_LENGTH
 from skope_ope.evaluators.core._reach import range_only
 from skope_ope.evaluators.core._slate_deviation import SlateDeviation, SlateFormula
 from skope_ope.evaluators.core._sums import halves_of
+from skope_ope.evaluators.core._support_findings import no_overlap_finding
 from skope_ope.evaluators.core._tally import Tally
 from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
 from skope_ope.evaluators.core._weight_findings import slate_weight_findings
@@ -100,10 +101,11 @@ def known_of_slates(evaluator, summary, log):
             mean = 1 + overlap.mean_weight - balance.mean_weight
             entries["expected_weight"] = mean
         entries |= weight_entries(overlap, balance)
+        found = [no_overlap_finding()]
         if overlap.sum_w2:
             supported = not sums["unsupported"]
             found = slate_weight_findings(overlap, balance, mean, supported)
-            warned += warnings_of(found)
+        warned += warnings_of(found)
     if sums.get("left_out"):
         entries["left_out_share"] = sums["left_out"] / sums["mass"]
     if "uncovered_rounds" in summary.tally.most:

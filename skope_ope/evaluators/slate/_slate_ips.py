@@ -8,7 +8,7 @@ from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms, logged_proba
-from skope_ope.evaluators.slate._support import which_never_shown
+from skope_ope.evaluators.slate._support import are_logged_by_slot, which_never_shown
 
 
 class SlateIPS(SlateEvaluator):
@@ -39,7 +39,9 @@ class SlateIPS(SlateEvaluator):
     -----
     The logger's probabilities are the logs' `propensity` or, where that is None,
     those of their `logging_policy`. Where no logged slate has a positive probability
-    under the policy, the value is NaN.
+    under the policy, the sum is 0. It is the value, with a warning, where in some
+    rounds all that the policy shows was logged in the same slots, in other slates.
+    Otherwise, and with `self_normalized`, the value is NaN.
 
     Examples
     --------
@@ -60,7 +62,8 @@ class SlateIPS(SlateEvaluator):
         self.self_normalized = self_normalized
 
     def _terms(self, target, logs):
-        w = target.slate_proba(logs) / logged_proba(logs)
+        p = logged_proba(logs)
+        w = target.slate_proba(logs) / p
         never = which_never_shown(target, logs, "slate_proba")
         lost = float("nan") if never is None else float(never.mean())
         found = SlateTerms(
@@ -71,7 +74,10 @@ class SlateIPS(SlateEvaluator):
             warnings=warnings_of(slate_support_findings(lost, "slates")),
             follows_reward=True,
             plain=True,
+            possible=float(1 / p.min(initial=1.0)),
         )
+        if not (self.self_normalized or w.any()):
+            found.informs = are_logged_by_slot(target, logs)
         if self.self_normalized:
             found.terms, found.combine = (*found.terms, w), _functions.ratio
             # what is never shown has no weight: the value is that of the other rounds

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.evaluators.core._slate_target import method
+from skope_ope.evaluators.slate._tables import chunks
 
 
 def form_of(logger, logs):
@@ -39,3 +40,18 @@ def which_never_shown(target, logs, name):
     if target.slates is None or logger is None or not knows_all(logger, target, logs):
         return None
     return method(logger, name)(logs, target.slates) == 0
+
+
+def are_logged_by_slot(target, logs):
+    """Return in which rounds all that a policy shows was logged in the same slots."""
+    # Zeros and ones: other slates of the log have what the policy shows, though none of
+    # them is what it would have shown.
+    logged = np.zeros((logs.n_slots, logs.max_candidates + 1), dtype=bool)
+    slots = np.arange(logs.n_slots)
+    logged[slots, logs.slate] = True  # an empty slot is the last candidate
+    if target.slates is not None:
+        return logged[slots, target.slates].all(axis=1).astype(float)
+    found = np.empty(len(logs))
+    for rows, _, q in chunks(target, logs):
+        found[rows] = ~((q > 0) & ~logged[:, :-1]).any(axis=(1, 2))
+    return found

@@ -106,7 +106,12 @@ def test_the_impossible_is_reported(global_random_seed):
     x = np.random.RandomState(global_random_seed).randint(2, size=300)
     logs = BanditLogs(x[:, None], x, np.ones(300), reward_range=(0, 1))
     result, found = caught(lambda: evaluate(logs, np.eye(2)[1 - x]))
-    assert np.isnan(result.value)
+    # both arms were logged, so the sum of nothing is its value, as unbiasedness needs
+    assert result.value == 0 and LowOverlapWarning in found
+    assert result._interval().high > 0.01
+    assert result.verdict.answer == "not supported"
+    ratio, _ = caught(lambda: evaluate(logs, np.eye(2)[1 - x], self_normalized=True))
+    assert np.isnan(ratio.value)
     assert found[ExplorationWarning] > 4
     assert result.diagnostics["predictability_z"] > 4
     agrees, found = caught(lambda: evaluate(logs, np.eye(2)[x]))

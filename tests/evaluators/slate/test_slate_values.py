@@ -145,10 +145,21 @@ def test_golden_slates_as_wholes(self_normalized):
         assert result.value == pytest.approx(1.0 if self_normalized else 1.2)
     # no match
     result, found = warned(evaluator.fit(golden_logs()[1:]), target[1:])
+    assert (LowOverlapWarning, "gives all logged actions probability 0") in found
+    if self_normalized:
+        assert np.isnan(result.value) and np.isnan(result.standard_error)
+        assert (SupportWarning, "the policy takes no logged action") in found
+        assert (
+            LowOverlapWarning,
+            "weights sum to",
+        ) not in found  # one reason is enough
+    else:  # both candidates were logged in their slots, in other slates
+        assert result.value == 0 and result.verdict.answer == "not supported"
+    # what the policy shows first was never logged there
+    rest = golden_logs()[2:]
+    result, found = warned(evaluator.fit(rest), target[2:])
     assert np.isnan(result.value)
-    assert np.isnan(result.standard_error)
     assert (SupportWarning, "the policy takes no logged action") in found
-    assert (LowOverlapWarning, "weights sum to") not in found  # one reason is enough
 
 
 def test_slates_that_the_logger_never_composes():
