@@ -13,9 +13,9 @@ from skope_ope.audit._policy_checks import (
     weighted_tail,
 )
 from skope_ope.evaluators.core._diagnostics import Diagnostics
-from skope_ope.evaluators.core._estimability import of_weights
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget
+from skope_ope.evaluators.core._slates import of_weights, overlaps_of_terms
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_ips import SlateIPS
@@ -71,10 +71,10 @@ def _evaluators(target, logs):
 
 
 def _weight_findings_of(evaluator, target, logs, what):
-    terms = evaluator._terms(target, target.logs)
+    terms = evaluator.slate_terms(target, target.logs)
     positive = terms.positive(logs, combined_weights(logs, None))
-    known = (terms.weight, terms.expected, terms.supported, positive.design)
-    entries, found, _ = of_weights(*known, by_slot=has_slot_rewards(logs))
+    pair = overlaps_of_terms(terms, positive.design)
+    entries, found, _ = of_weights(*pair, terms.supported, has_slot_rewards(logs))
     entries = Diagnostics(entries | terms.diagnostics)
     facts = {
         f"{name} ({what})": entries[key]

@@ -15,10 +15,10 @@ from skope_ope._inside import fitted_part, inside
 from skope_ope._types import AnyEvaluator
 from skope_ope._user_line import warn_user
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
-from skope_ope.evaluators.core._estimability import SlateValue
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.evaluators.core._slates import SlateValue
 from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs

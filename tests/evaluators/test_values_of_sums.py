@@ -32,7 +32,6 @@ from skope_ope import (
     evaluate,
     summarize,
 )
-from skope_ope.base import BaseEvaluator
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
 from skope_ope.evaluators import ValueSummary
 from skope_ope.exceptions import ExplorationWarning, LearnedRoundsWarning, LoggerWarning
@@ -94,7 +93,6 @@ CONTROLLED = PseudoInverse(control_variates="multiple")
         ("clicks", IPS(cmax="auto"), "cmax='auto' is chosen from all rounds"),
         ("clicks", LogSmoothing(), "lam=None is 1 / sqrt"),
         ("clicks", MRDR(), "fits its reward model to all rounds for every policy"),
-        ("clicks", BaseEvaluator(), "cannot be computed from sums over rounds"),
         ("clicks", DoublyRobust(reward_model=np.ones((500, 4))), "Store the values as"),
         ("clicks", DRns(), "reads the rounds in order, so it has no sums over parts"),
         ("loggers", MultiLoggerIPS(pooling="weighted", cross_fit=2), "cross_fit"),

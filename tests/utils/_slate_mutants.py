@@ -18,8 +18,8 @@ class Careless(PolicyValue):
 
 
 class ChangesTerms(PseudoInverse):
-    def _terms(self, target, logs):
-        found = super()._terms(target, logs)
+    def slate_terms(self, target, logs):
+        found = super().slate_terms(target, logs)
         found.terms = (self._wrong(found, logs),)
         return found
 

@@ -28,11 +28,8 @@ from skope_ope.evaluators.base._question import question_about, refuse_weights
 from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._auto import with_numbers
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._known_of_sums import known_of_sums
 from skope_ope.evaluators.core._model_of_fit import checked_model
-from skope_ope.evaluators.core._overlaps import overlap_of
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._proposal import Sampling
 from skope_ope.evaluators.core._requires import (
@@ -40,7 +37,6 @@ from skope_ope.evaluators.core._requires import (
     check_refittable,
     check_required,
 )
-from skope_ope.evaluators.core._rows import RowsGone
 from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.evaluators.parts._partition_sums import head_of
@@ -555,41 +551,6 @@ class BaseEvaluator(CallbackSupport, Estimator):
         """Return the value from sums over lazy logs, perhaps those of the fit."""
         question.check_sums()
         return sums_of(question, sources)._by_job()[None, ONE]
-
-    def _enter(self, whole, name):
-        """Enter the pass over a part of a log with what the evaluator sums there."""
-        if type(self).terms is BaseEvaluator.terms:
-            raise ValueError(
-                f"{type(self).__name__} cannot be summed over parts of a log: its "
-                "value cannot be computed from sums over rounds. Evaluate rounds in "
-                "memory: lazy.sample(1_000_000)."
-            )
-        whole.enter(name, self)
-
-    def _estimate_of_sums(self, summary):
-        """Return the estimate from a `Summary` of all parts."""
-        return Estimate(summary.sums, self.combine, summary.pooling)
-
-    def _overlap_of_sums(self, summary):
-        """Return the `Overlap` from a `Summary` of all parts."""
-        return overlap_of(self, summary)
-
-    def _value_of_sums(self, summary, n_rounds, counted, log=None, **about):
-        """Return the value of a policy from merged sums."""
-        with beyond_floats():
-            estimate, known = self._known_of_sums(summary, log, n_rounds)
-        return PolicyValue(
-            estimate,
-            RowsGone(n_rounds, estimate.frame, counted),
-            estimator=type(self).__name__,
-            leaves_bias_out=self.leaves_bias_out,
-            **known,
-            **about,
-        )
-
-    def _known_of_sums(self, summary, log, n_rounds):
-        """Return the estimate, and what a value is told beside it, by name."""
-        return known_of_sums(self, summary, log, n_rounds)
 
     def _unstated_model(self):
         """Get why its reward model cannot serve parts of a log; None: it can."""

@@ -13,7 +13,9 @@ import numpy as np
 
 from skope_ope.evaluators.core._counted import Counted
 from skope_ope.evaluators.core._design import Frame, in_order
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import GivenEstimate
+from skope_ope.evaluators.core._known_of_sums import known_of_sums
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
 from skope_ope.evaluators.core._logged_value import logged_value_of_sums
 from skope_ope.evaluators.core._logger_mixture import doubt_of_parts
@@ -155,13 +157,16 @@ class ValuesOfSums:
         may_read = self._reading is not None and sums is self._sums
         if may_read:
             summary.rows = RowsOfFiles(self._reading, job, summary.sums)
-        value = evaluator._value_of_sums(
-            summary,
-            sums.n,
-            self.counted,
-            sums.log,
+        with beyond_floats():
+            estimate, known = known_of_sums(evaluator, summary, sums.log, sums.n)
+        value = PolicyValue(
+            estimate,
+            RowsGone(sums.n, estimate.frame, self.counted),
+            estimator=type(evaluator).__name__,
+            leaves_bias_out=evaluator.leaves_bias_out,
             by=by,
             columns=tuple(sums.by),
+            **known,
             **self._about(sums, (*job, None)),
         )
         value = value._with_diagnostics(self._models.get(name))

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a value of a static evaluator is told beside its estimate, from merged sums."""
+"""What a value is told beside its estimate, from the sums of all rounds."""
 
 from math import isfinite, isnan, nan
 from types import SimpleNamespace
@@ -22,6 +22,7 @@ from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
 from skope_ope.evaluators.core._plain_weights import bernstein_bound, keeps_range
 from skope_ope.evaluators.core._rounds import known_shift
+from skope_ope.evaluators.core._slates import known_of_slates
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._warnings import (
     learning_warnings,
@@ -47,6 +48,8 @@ def known_of_sums(evaluator, summary, log, n_rounds=None):
     n_rounds : int, default=None
         Number of all rounds, those of sample weight zero, too.
     """
+    if summary.is_of_slates:
+        return known_of_slates(evaluator, summary, log)
     if evaluator.sampling.arms is not None:
         return known_of_arms(evaluator, summary, log, n_rounds)
     estimate, overlap, rows = summary.estimate(), summary.overlap, summary.rows

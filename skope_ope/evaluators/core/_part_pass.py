@@ -26,6 +26,7 @@ from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._part_weights import KINDS, ROUNDS, Wanted
 from skope_ope.evaluators.core._proposal import kind_of_sums, tallied_as
+from skope_ope.evaluators.core._slates import add_slates
 from skope_ope.evaluators.core._summary import SumsByDesign
 from skope_ope.evaluators.core._sums import (
     REWARD,
@@ -36,6 +37,7 @@ from skope_ope.evaluators.core._sums import (
 )
 from skope_ope.evaluators.core._target import Target, by_logger, check_target_on
 from skope_ope.evaluators.core._weight_bound import propensity_of_actions
+from skope_ope.logs import SlateLogs
 
 LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
 
@@ -125,6 +127,9 @@ class PartPass:
 
     def enter(self, name, evaluator):
         """Add the jobs of an evaluator on all policies."""
+        if isinstance(self.logs, SlateLogs):
+            add_slates(self, name, evaluator)
+            return
         source = evaluator.reward_model_ if evaluator.requires.model else None
         logs = self.seen_by(evaluator)
         for policy in self.policies:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
 
 
@@ -36,6 +36,9 @@ class Requires:
         Whether the policy's probabilities of all actions enter without a model, too.
     logs : tuple of type, default=(BanditLogs,)
         Kinds of logs that it takes.
+    slates : tuple of str, default=()
+        What logs of slates must hold: "logger", the logging policy; "propensity", that
+        or the probability of every logged slate; "slot_reward".
     """
 
     weights: bool = True
@@ -46,6 +49,7 @@ class Requires:
     refits: bool = False
     all_actions: bool = False
     logs: tuple = (BanditLogs,)
+    slates: tuple = ()
 
     def mixes(self, logs: BanditLogs) -> bool:
         """Whether the mixture of all loggers enters the terms of some logs.
@@ -63,6 +67,21 @@ class Requires:
         if self.mixture == "if known":
             return getattr(logs, "logger_proba", None) is not None
         return bool(self.mixture)
+
+    def asks_logger(self, logs: SlateLogs) -> bool:
+        """Whether the probabilities of the policy that composed the slates enter.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The logs, or what is known of them.
+
+        Returns
+        -------
+        asks : bool
+        """
+        recorded = "propensity" in self.slates and logs.propensity is not None
+        return bool({"logger", "propensity"} & {*self.slates}) and not recorded
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,7 @@ class SlateExtremes(WithPairs):
     @property
     def largest_weight(self):
         """The largest weight; the largest possible one where all are zero."""
-        return (
-            self.possible if self.weights == (0.0, 0.0) else max(self.weights[1], 0.0)
-        )
+        return max(self.weights[1], 0.0) if any(self.weights) else self.possible
 
     def __add__(self, other):
         """Return the extremes of both parts."""

@@ -28,9 +28,11 @@ from skope_ope.evaluators.core._estimate import (
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.core._origins import total
+from skope_ope.evaluators.core._overlaps import overlap_of
 from skope_ope.evaluators.core._pooling import pooled, stratified
 from skope_ope.evaluators.core._products import quadratic
 from skope_ope.evaluators.core._proposal import tallied_as
+from skope_ope.evaluators.core._slates import overlaps_of_slates
 from skope_ope.evaluators.core._sums import REWARD, weights_of
 from skope_ope.logs._validation import plain
 
@@ -129,7 +131,13 @@ class Summary:
         """Return the `Estimate` of all parts."""
         if self.evaluator is None:
             return Estimate(self.sums, mean)
-        return self.evaluator._estimate_of_sums(self)
+        combine = self.facts.get("combine", self.evaluator.combine)  # of slates its own
+        return Estimate(self.sums, combine, self.pooling)
+
+    @property
+    def is_of_slates(self):
+        """Whether the policy shows slates."""
+        return "combine" in self.facts
 
     @cached_property
     def pooling(self):
@@ -154,7 +162,9 @@ class Summary:
         """Sums of the importance weights, an `Overlap`; None where none are used."""
         if self.evaluator is None or self.tally is None:
             return None
-        return self.evaluator._overlap_of_sums(self)
+        if self.is_of_slates:
+            return overlaps_of_slates(self)[0]
+        return overlap_of(self.evaluator, self)
 
     @property
     def missing_mass(self):

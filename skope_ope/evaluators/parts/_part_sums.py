@@ -269,7 +269,7 @@ def _sums_of_rounds(
     _state_shares(part, shares, evaluators.values())
     with beyond_floats():
         for name, evaluator in ready.items():
-            evaluator._enter(whole, name)
+            whole.enter(name, evaluator)
         whole.run()
     found = PartSums(
         len(logs),

@@ -14,9 +14,10 @@ from skope_ope._sklearn import HasMethods
 from skope_ope._types import SplitterLike
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slate_target import SlateTarget
+from skope_ope.evaluators.core._slates import SlateTerms
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
-from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
+from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._cascade_model import CascadeModel, rounds_of
 from skope_ope.evaluators.slate._slot_rewards import prefix_weights
 from skope_ope.evaluators.slate._support import never_shown
@@ -82,8 +83,9 @@ class CascadeDR(SlateEvaluator):
         "reward_model": [HasMethods(["fit", "predict"]), Real, None],
         "cv": ["cv_object"],
     }
-    _needs = ("logger", "slot_reward")
-    requires = Requires(weights=False, model=True, logs=(SlateLogs,))
+    requires = Requires(
+        weights=False, model=True, logs=(SlateLogs,), slates=("logger", "slot_reward")
+    )
 
     def __init__(self, *, reward_model: Any = None, cv: SplitterLike = 5) -> None:
         self.reward_model = reward_model
@@ -125,7 +127,7 @@ class CascadeDR(SlateEvaluator):
             "number, or use CascadeIPS."
         )
 
-    def _terms(self, target, logs):
+    def slate_terms(self, target, logs):
         values = np.empty(len(logs))
         fold = self.reward_model_.of(logs)
         for k in np.unique(fold).tolist():

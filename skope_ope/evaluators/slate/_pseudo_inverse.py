@@ -13,8 +13,10 @@ import numpy as np
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._control_variates import regression_terms
+from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._slates import SlateTerms, shares_of
 from skope_ope.evaluators.core._weights import clip
-from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
+from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
     balanced,
     knows_largest,
@@ -24,6 +26,7 @@ from skope_ope.evaluators.slate._pseudo_inverse_weights import (
 )
 from skope_ope.evaluators.slate._support import form_of, knows_all
 from skope_ope.exceptions import PropensityWarning, SupportWarning
+from skope_ope.logs import SlateLogs
 
 OUTSIDE = 1e-6  # residual of a target outside of the range
 
@@ -127,7 +130,8 @@ class PseudoInverse(SlateEvaluator):
         "control_variates": [StrOptions({"single", "multiple"}), None],
         "outside_range": [StrOptions({"exclude", "raise"})],
     }
-    _needs = ("logger",)
+
+    requires = Requires(weights=False, logs=(SlateLogs,), slates=("logger",))
 
     def __init__(
         self,
@@ -158,7 +162,7 @@ class PseudoInverse(SlateEvaluator):
             )
         super().check_logs(logs)
 
-    def _terms(self, target, logs):
+    def slate_terms(self, target, logs):
         logger = logs.logging_policy
         weights = round_weights(
             logger, target, logs, with_parts=self.control_variates is not None
@@ -193,8 +197,9 @@ class PseudoInverse(SlateEvaluator):
             follows_reward=True,
         )
 
-    def _told_warnings(self, told):
-        return outside_warnings(told.get("outside_range_share", 0.0))
+    def diagnostics_of(self, summary, estimate):
+        """Return nothing, and what parts told of rounds that are left out."""
+        return {}, outside_warnings(shares_of(summary).get("outside_range_share", 0.0))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -16,7 +16,8 @@ from skope_ope._sklearn import Interval
 from skope_ope._types import RandomSeed, SplitterLike
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
+from skope_ope.evaluators.core._slates import SlateTerms
+from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._tables import chunks
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import SlateLogs
@@ -29,6 +30,10 @@ from skope_ope.reward_models._slate_reward_models import (
     slate_reward_source,
 )
 
+MODEL_ERROR = (
+    "the standard error of SlateDirectMethod leaves out the error of the reward model, "
+    "which may be far larger. To include it, use SlateDoublyRobust."
+)
 MAX_SLATES = 20_000  # over which a policy's value is summed
 
 
@@ -138,7 +143,7 @@ class SlateDirectMethod(SlateEvaluator):
             )
         return super()._unstated_model()
 
-    def _terms(self, target, logs):
+    def slate_terms(self, target, logs):
         source = self.reward_model_
         if needs_no_draws(getattr(source, "model", None)):
             values = _within(policy_values(source, target, logs), logs)
@@ -156,17 +161,12 @@ class SlateDirectMethod(SlateEvaluator):
         return SlateTerms(
             terms=(values,),
             diagnostics=model_diagnostics(source, logs),
-            warnings=self._told_warnings({}),
+            warnings=[ModelErrorWarning(MODEL_ERROR)],
         )
 
-    def _told_warnings(self, told):
-        return [
-            ModelErrorWarning(
-                "the standard error of SlateDirectMethod leaves out the error of "
-                "the reward model, which may be far larger. To include it, use "
-                "SlateDoublyRobust."
-            )
-        ]
+    def diagnostics_of(self, summary, estimate):
+        """Return nothing, and a warning of the error that is left out."""
+        return {}, [ModelErrorWarning(MODEL_ERROR)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -15,8 +15,9 @@ from skope_ope._types import SplitterLike
 from skope_ope.evaluators.core._functions import sum_of_two
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._slates import SlateTerms, shares_of
 from skope_ope.evaluators.core._weights import clip
-from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
+from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._pseudo_inverse import (
     inexact_warnings,
     logger_diagnostics,
@@ -97,8 +98,9 @@ class SlateDoublyRobust(SlateEvaluator):
         "cmax": [Interval(Real, 0, None, closed="neither"), None],
         "outside_range": [StrOptions({"exclude", "raise"})],
     }
-    _needs = ("logger",)
-    requires = Requires(weights=False, model=True, logs=(SlateLogs,))
+    requires = Requires(
+        weights=False, model=True, logs=(SlateLogs,), slates=("logger",)
+    )
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class SlateDoublyRobust(SlateEvaluator):
     def _fittable(model):
         return additive_only(model)
 
-    def _terms(self, target, logs):
+    def slate_terms(self, target, logs):
         logger, source = logs.logging_policy, self.reward_model_
         weights = round_weights(logger, target, logs)
         used, diagnostics, warned = range_of(self, weights, logs)
@@ -160,8 +162,9 @@ class SlateDoublyRobust(SlateEvaluator):
             follows_reward=True,
         )
 
-    def _told_warnings(self, told):
-        return outside_warnings(told.get("outside_range_share", 0.0))
+    def diagnostics_of(self, summary, estimate):
+        """Return nothing, and what parts told of rounds that are left out."""
+        return {}, outside_warnings(shares_of(summary).get("outside_range_share", 0.0))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

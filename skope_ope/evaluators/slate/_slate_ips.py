@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 from skope_ope.evaluators.core import _functions
+from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._slates import SlateTerms
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
-from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms, logged_proba
+from skope_ope.evaluators.slate._base import SlateEvaluator, logged_proba
 from skope_ope.evaluators.slate._support import are_logged_by_slot, which_never_shown
+from skope_ope.logs import SlateLogs
 
 
 class SlateIPS(SlateEvaluator):
@@ -56,12 +59,13 @@ class SlateIPS(SlateEvaluator):
     """
 
     _parameter_constraints: dict = {"self_normalized": ["boolean"]}
-    _needs = ("propensity",)
+
+    requires = Requires(weights=False, logs=(SlateLogs,), slates=("propensity",))
 
     def __init__(self, *, self_normalized: bool = False) -> None:
         self.self_normalized = self_normalized
 
-    def _terms(self, target, logs):
+    def slate_terms(self, target, logs):
         p = logged_proba(logs)
         w = target.slate_proba(logs) / p
         never = which_never_shown(target, logs, "slate_proba")

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slate_target import method
+from skope_ope.evaluators.core._slates import SlateTerms
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
-from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
+from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._support import never_shown
+from skope_ope.logs import SlateLogs
 
 
 class IndependentSlotIPS(SlateEvaluator):
@@ -51,14 +54,16 @@ class IndependentSlotIPS(SlateEvaluator):
     1.0
     """
 
-    _needs = ("logger", "slot_reward")
+    requires = Requires(
+        weights=False, logs=(SlateLogs,), slates=("logger", "slot_reward")
+    )
 
     def __init__(self) -> None:
         pass
 
-    _shows = "slots"
+    shows = "slots"
 
-    def _terms(self, target, logs):
+    def slate_terms(self, target, logs):
         logger = method(logs.logging_policy, "marginal_proba")(logs, logs.slate)
         w = target.marginal_proba(logs) / logger
         terms = (np.einsum("nj,nj->n", w, logs.slot_reward),)
@@ -68,7 +73,7 @@ class IndependentSlotIPS(SlateEvaluator):
             weight=w.mean(axis=1),
             supported=not lost > 0,
             diagnostics={"unsupported_share": lost},
-            warnings=warnings_of(slate_support_findings(lost, self._shows)),
+            warnings=warnings_of(slate_support_findings(lost, self.shows)),
         )
 
     def __sklearn_tags__(self):
@@ -116,12 +121,14 @@ class CascadeIPS(SlateEvaluator):
     1.0
     """
 
-    _needs = ("logger", "slot_reward")
+    requires = Requires(
+        weights=False, logs=(SlateLogs,), slates=("logger", "slot_reward")
+    )
 
     def __init__(self) -> None:
         pass
 
-    def _terms(self, target, logs):
+    def slate_terms(self, target, logs):
         w = prefix_weights(target, logs)
         lost = never_shown(target, logs, "slate_proba")
         return SlateTerms(
