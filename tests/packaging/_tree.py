@@ -105,12 +105,13 @@ def public_objects():
 PROTOCOL = {
     *("requires", "sampling", "proposal", "terms", "combine", "shift_with", "smooth"),
     *("weights", "stratum_weights", "resolved", "leaves_bias_out", "check_logs"),
-    *("fit_reward_model", "diagnostics_of"),
+    *("fit_reward_model", "diagnostics_of", "slate_terms"),
 }
 STATED = {"requires", "sampling", "combine"}  # by comments of the base class
 
 
 def is_of_protocol(owner, name):
     """Whether a member of a class is one that the base class of evaluators has."""
-    overrides = getattr(owner, "__name__", "") != "BaseEvaluator" or name in STATED
+    base = "SlateEvaluator" if name == "slate_terms" else "BaseEvaluator"
+    overrides = getattr(owner, "__name__", "") != base or name in STATED
     return name in PROTOCOL and overrides
