@@ -51,7 +51,7 @@ def passed(jobs, positive, n_jobs=1, keep=False):
         for number, (evaluator, target, source, *outcome) in enumerate(jobs)
     ]
     whole.run(RowsOfPass(whole.jobs, positive, keep), n_jobs)
-    whole.counts, whole.overlaps = RoundCounts.of(positive), {}
+    whole.counts, whole.overlaps, whole.weighted = RoundCounts.of(positive), {}, {}
     return whole
 
 
@@ -119,7 +119,10 @@ def _summary_of(job, whole):
         if whole.overlaps.get(policy) is None:
             whole.overlaps[policy] = out.overlap
         out.overlap = whole.overlaps[policy]
-    if job.weighted is not None:
-        one = job.weighted
-        out.weighted = WeightedRounds(rows_of_job(one), whole.sums, one.key)
+    one = job.weighted
+    if one is not None:  # those of one kind are shared
+        if one.key not in whole.weighted:
+            about = rows_of_job(one), whole.sums, one.key
+            whole.weighted[one.key] = WeightedRounds(*about)
+        out.weighted = whole.weighted[one.key]
     return out

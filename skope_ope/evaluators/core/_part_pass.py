@@ -201,7 +201,9 @@ class PartPass:
 
     def pass_over(self, logs):
         """Return the `Pass` over the rounds, as some evaluators see them."""
-        return self._passes.setdefault(id(logs), Pass(logs))
+        if id(logs) not in self._passes:
+            self._passes[id(logs)] = Pass(logs)
+        return self._passes[id(logs)]
 
     def add_weights(self, kind, policy, target):
         """Have weights of a policy observed: "logger", "own_logger" or "mixture"."""
