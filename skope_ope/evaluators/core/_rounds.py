@@ -59,7 +59,7 @@ class Block:
     @cached_property
     def upper(self):
         """Rows of the rounds in the upper half."""
-        return np.flatnonzero(self.reward > self._middle)
+        return (self.reward > self._middle).nonzero()[0]
 
     @cached_property
     def rounds_of_halves(self):
