@@ -14,7 +14,7 @@ from skope_ope.evaluators.core._plain_weights import (
     plain_weights_of,
 )
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._requires import LogFacts, check_refittable
+from skope_ope.evaluators.core._requires import check_refittable
 from skope_ope.evaluators.core._rows_of_pass import (
     BoundOfJob,
     RowsOfPass,
@@ -59,9 +59,9 @@ def prepared_job(evaluator, target, positive, models=None):
     """Return what a pass takes: an evaluator, its policy, and what predicts rewards."""
     # `models`: what evaluators of one call share; None: those of fit.
     check_target(evaluator, target)
-    source, logs = _source_of(evaluator, target, positive, models), positive.all_logs
-    facts, rows = LogFacts(len(logs), logs=logs), RowsInMemory(target, source, positive)
-    return evaluator.resolved(facts, rows), target, source
+    source = _source_of(evaluator, target, positive, models)
+    rows = RowsInMemory(target, source, positive)
+    return evaluator.resolved(positive.facts, rows), target, source
 
 
 def _source_of(evaluator, target, positive, models):
