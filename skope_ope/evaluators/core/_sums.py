@@ -324,9 +324,9 @@ class JointSums(WithPairs):
     def of(self, job):
         """Return the `Sums` of the terms of a job."""
         mine, slants = self.places[job], {}
-        for top in self.slants.keys() & mine:
-            end, slant = self.slants[top]
-            slants[mine.index(top)] = mine.index(end), slant
+        for top, (end, slant) in self.slants.items():
+            if top in mine:
+                slants[mine.index(top)] = mine.index(end), slant
         return Sums(self, mine, self.moves[job], slants)
 
     @property
@@ -372,7 +372,7 @@ class Sums:
     def __init__(self, joint, numbers, moves, slants, half=WHOLE):
         self.joint, self.frame = joint, joint.frame
         self._numbers, self.slants, self._half = numbers, slants, half
-        self.moves = moves if moves.count(None) < len(moves) else None
+        self.moves = None if set(moves) <= {None} else moves
         self.offset = 0.0 if self.moves is None else joint.offset
         origin, first, self._second = joint.numbers(half)
         self.origin = [origin[number] for number in numbers]
