@@ -239,8 +239,9 @@ class PartPass:
             )
             for job in one.jobs:
                 job.kept = kept
-        for observer in self._weights.values():
-            observer.finish()
+        if not self.keeps_rounds:  # else bounds of weights are found where asked
+            for observer in self._weights.values():
+                observer.finish()
         self._sum_terms()
         found = {name: one.finished() for name, one in self.joints.items()}
         self.sums = SumsByDesign(found)
