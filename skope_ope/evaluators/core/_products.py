@@ -83,12 +83,12 @@ def _products_of_matrix(x, omega, n):
 
 def quadratic(slopes, sums):
     """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms."""
-    single, products = sums.frame.n_strata == 1, sums.products
+    single, order, second = sums.frame.n_strata == 1, sums.order, sums.second
     used = [i for i, b in enumerate(slopes) if (b if single else b.any())]
     variance = noise = 0.0
     for place, i in enumerate(used):
         for j in used[: place + 1]:
-            part = slopes[i] * slopes[j] * products[i][j]
+            part = slopes[i] * slopes[j] * second[order[i]][order[j]]
             part = part if j == i else 2.0 * part
             variance += part if single else total(part)
             noise += abs(part) if single else total(abs(part))
