@@ -151,5 +151,5 @@ def _reach(evaluator, summary, log):
         summary.overlap.missing_mass if evaluator.requires.weights else 0.0,
         summary.weighted,
         summary.bound,
-        None if summary.job is None else len(summary.job.kept.logs),
+        None if summary.job is None else summary.job.kept.n,
     )
