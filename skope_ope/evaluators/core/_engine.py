@@ -130,9 +130,9 @@ def run(
     jobs_of, all_sums = {}, {one.sums for one in (*jobs, *observers)} - {None}
     for job in jobs:
         jobs_of.setdefault(id(job.target), []).append(job)
-    for low in blocks.starts(0, len(logs)):
-        block = blocks.at(low)
-        with beyond_floats():
+    with beyond_floats():
+        for low in blocks.starts(0, len(logs)):
+            block = blocks.at(low)
             _take_block(block, jobs_of, said, observers)
             for one in all_sums:
                 one.add_rounds(block)
