@@ -257,8 +257,9 @@ def _values_on(logs, evaluators, question, keep):
             partial(fitted[name]._result, policies[policy], None, weight)
             for policy, name in pairs
         ]
-        found |= zip(pairs, run_tasks(calls, **how), strict=True)
-    return {job: value._at(logs) for job, value in found.items()}
+        values = (value._at(logs) for value in run_tasks(calls, **how))
+        found |= zip(pairs, values, strict=True)
+    return found
 
 
 def _takes_part(evaluator, target):

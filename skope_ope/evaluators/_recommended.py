@@ -16,7 +16,7 @@ from skope_ope.evaluators.slate import IndependentSlotIPS
 from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs.checks._lost_rows import LOST_ROWS
-from skope_ope.logs.sums._log_sums import known_fields
+from skope_ope.logs.sums._log_sums import has_field, known_fields
 from skope_ope.policies._adaptive import AdaptivePolicy
 
 MISFIT = (
@@ -187,8 +187,7 @@ def _doubt(logs, values):
     """Return what is wrong with the weights of all rows, or of some; or nothing."""
     if misfits(logs):
         return misfit_reason(logs)
-    told = known_fields(logs)
-    if "slate" in told or "propensity" not in told:
+    if has_field(logs, "slate") or not has_field(logs, "propensity"):
         return ""
     # not its subclass, which tells of a bias by design
     kinds = {type(warning) for value in values for warning in value.warnings}
@@ -197,14 +196,13 @@ def _doubt(logs, values):
 
 def misfits(logs):
     """Return the alarms of a logger that does not fit the logged actions or slates."""
-    told = known_fields(logs)
-    if not {"slate", "propensity"} & told:
+    if not (has_field(logs, "slate") or has_field(logs, "propensity")):
         return []
     return [one for one in logs._quick_propensity_findings[1] if one.is_alarm]
 
 
 def misfit_reason(logs):
     """Return why no row is to be trusted where `misfits` finds something."""
-    if "slate" not in known_fields(logs):
+    if not has_field(logs, "slate"):
         return MISFIT
     return ROWS_LOST if misfits(logs)[0].name == LOST_ROWS else SLATES_MISFIT

@@ -327,10 +327,11 @@ class BaseEvaluator(CallbackSupport, Estimator):
         # Not by `get_params`, which reads the signature of the class at every call:
         # that takes as long as the evaluation of a small log.
         constraints, given = self._parameter_constraints, vars(self)
+        defaults = getattr(type(self).__init__, "__kwdefaults__", None) or {}
         parameters = {
             name: given[name]
             for name, allowed in constraints.items()
-            if name in given and not _is_usual(given[name], allowed)
+            if name in given and not _is_usual(given[name], allowed, defaults.get(name))
         }
         if parameters:
             validate_parameter_constraints(constraints, parameters, type(self).__name__)
@@ -608,18 +609,16 @@ class BaseEvaluator(CallbackSupport, Estimator):
         )
 
 
-def _is_usual(value, allowed):
+def _is_usual(value, allowed, default):
     """Whether a parameter is None, a number or a text that its constraints name."""
     # What is not may still be allowed: the constraints of scikit-learn are asked, which
     # takes as long as the evaluation of a small log.
-    if isinstance(allowed, str):  # "no_validation"
-        return False
-    if value is None or isinstance(value, str):
-        return (type(value) if isinstance(value, str) else None) in allowed
-    if type(value) not in (int, float):
-        return False
-    intervals = [one for one in allowed if isinstance(one, Interval)]
-    return any(one.is_satisfied_by(value) for one in intervals)
+    if type(value) in (int, float):
+        return value is default or any(
+            isinstance(one, Interval) and one.is_satisfied_by(value) for one in allowed
+        )
+    kind = str if isinstance(value, str) else value
+    return (kind is None or kind is str) and kind in list(allowed)
 
 
 ONE = "evaluator"  # the name of one by itself

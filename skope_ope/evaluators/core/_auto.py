@@ -49,7 +49,7 @@ DELTA = 0.05  # its probability of failure
 PARTS = Extract(lambda r: [x for x in (r.w, r.pi, r.q, r.v) if x is not None])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class RowsInMemory:
     """The rounds of a policy, and what a model says of them, read when asked for."""
 

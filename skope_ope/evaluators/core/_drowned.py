@@ -29,12 +29,12 @@ def beyond_floats():
 def within_floats(estimate, rewards, told):
     """Return an estimate without an error that floats do not hold, and its warning."""
     found = estimate.value, estimate.standard_error
-    if any(one.name == "impossible_propensity" for one in told):
+    if "impossible_propensity" in [one.name for one in told]:
         found = ()
     for what, numbers in (("reward", rewards), ("value or error", found)):
         size = 0.0
         for one in numbers:  # NaN is larger than nothing
-            size = max(size, abs(one)) if one < -size or one > size else size
+            size = abs(one) if one < -size or one > size else size
         if size and not 1 / EXTREME <= size <= EXTREME:
             return _without_extremes(estimate, what, size)
     return estimate, None

@@ -109,10 +109,8 @@ def run(
     tables=False,
     n_jobs=1,
     rows=None,
-    sums=(),
 ):
     """Hand every job the terms of its evaluator, block by block."""
-    # `sums`: what observers put terms to, beside those of the jobs.
     shift = known_shift(logs)
     moving = [job for job in jobs if job.evaluator.shift_with is not None]
     if offset is None and moving:
@@ -129,15 +127,14 @@ def run(
         if workers > 1:
             readers = {id(one): one for one in observers if one.reads}
             said = Ahead(predictors, blocks, workers, readers)
-    jobs_of, all_sums = {}, {id(one): one for one in sums}
+    jobs_of, all_sums = {}, {one.sums for one in (*jobs, *observers)} - {None}
     for job in jobs:
-        all_sums[id(job.sums)] = job.sums
         jobs_of.setdefault(id(job.target), []).append(job)
-    for low in blocks.starts(0, len(logs)):
-        block = blocks.at(low)
-        with beyond_floats():
+    with beyond_floats():
+        for low in blocks.starts(0, len(logs)):
+            block = blocks.at(low)
             _take_block(block, jobs_of, said, observers)
-            for one in all_sums.values():
+            for one in all_sums:
                 one.add_rounds(block)
 
 

@@ -6,7 +6,7 @@ from math import isnan, nan
 from typing import NamedTuple
 
 from skope_ope.logs._known_range import known_range
-from skope_ope.logs.sums._log_sums import known_fields
+from skope_ope.logs.sums._log_sums import has_field
 
 RECORDED, ESTIMATED, UNKNOWN = "recorded", "estimated", "unknown"
 DOUBT = 2.0  # standard errors: below, no weight need be missing
@@ -64,7 +64,7 @@ def propensities_of(logs):
     """Return where the propensities of some logs come from."""
     if logs is None:
         return None
-    if not {"propensity", "logging_policy"} & known_fields(logs):
+    if not (has_field(logs, "propensity") or has_field(logs, "logging_policy")):
         return UNKNOWN
     return ESTIMATED if getattr(logs, "propensity_estimated", False) else RECORDED
 
@@ -74,8 +74,8 @@ def width_where_weights_tell(logs):
     # None where the logging distribution is known, or propensities belong to the
     # actions alone: a mean weight below one is then chance. The range is the one that
     # is known, otherwise the observed one.
-    fields = frozenset() if logs is None else known_fields(logs)
-    if "propensity" not in fields or {"logging_proba", "logging_policy"} & fields:
+    told = any(has_field(logs, name) for name in ("logging_proba", "logging_policy"))
+    if told or not has_field(logs, "propensity"):
         return None
     if getattr(logs, "_action_count_law", None) is not None:
         return None

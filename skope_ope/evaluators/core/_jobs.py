@@ -14,7 +14,7 @@ from skope_ope.evaluators.core._plain_weights import (
     plain_weights_of,
 )
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._requires import LogFacts, check_refittable
+from skope_ope.evaluators.core._requires import check_refittable
 from skope_ope.evaluators.core._rows_of_pass import (
     BoundOfJob,
     RowsOfPass,
@@ -51,7 +51,7 @@ def passed(jobs, positive, n_jobs=1, keep=False):
         for number, (evaluator, target, source, *outcome) in enumerate(jobs)
     ]
     whole.run(RowsOfPass(whole.jobs, positive, keep), n_jobs)
-    whole.counts, whole.overlaps = RoundCounts.of(positive), {}
+    whole.counts, whole.overlaps, whole.weighted = RoundCounts.of(positive), {}, {}
     return whole
 
 
@@ -59,9 +59,9 @@ def prepared_job(evaluator, target, positive, models=None):
     """Return what a pass takes: an evaluator, its policy, and what predicts rewards."""
     # `models`: what evaluators of one call share; None: those of fit.
     check_target(evaluator, target)
-    source, logs = _source_of(evaluator, target, positive, models), positive.all_logs
-    facts, rows = LogFacts(len(logs), logs=logs), RowsInMemory(target, source, positive)
-    return evaluator.resolved(facts, rows), target, source
+    source = _source_of(evaluator, target, positive, models)
+    rows = RowsInMemory(target, source, positive)
+    return evaluator.resolved(positive.facts, rows), target, source
 
 
 def _source_of(evaluator, target, positive, models):
@@ -119,7 +119,10 @@ def _summary_of(job, whole):
         if whole.overlaps.get(policy) is None:
             whole.overlaps[policy] = out.overlap
         out.overlap = whole.overlaps[policy]
-    if job.weighted is not None:
-        one = job.weighted
-        out.weighted = WeightedRounds(rows_of_job(one), whole.sums, one.key)
+    one = job.weighted
+    if one is not None:  # those of one kind are shared
+        if one.key not in whole.weighted:
+            about = rows_of_job(one), whole.sums, one.key
+            whole.weighted[one.key] = WeightedRounds(*about)
+        out.weighted = whole.weighted[one.key]
     return out

@@ -78,11 +78,11 @@ def known_of_sums(evaluator, summary, log, n_rounds=None):
     if isnan(estimate.value) and not beyond:
         warned.append(unformed_warning(evaluator))
     more, own = evaluator.diagnostics_of(summary, estimate)
-    entries = DiagnosticEntries(evaluator, summary, log, estimate, more)
+    about = evaluator, summary, log, estimate, more
     is_ips = evaluator.combine is mean and "cmax" in vars(evaluator) and not uses_model
     return estimate, {
         "effective_sample_size": overlap.effective_sample_size if weighted else nan,
-        "diagnostics": entries.by_name,
+        "diagnostics": lambda: DiagnosticEntries(*about).by_name(),
         "warnings": [*warned, *beyond, *own],
         "bound": bernstein_bound if is_ips else None,
         "reach": _reach(evaluator, summary, log),
@@ -154,5 +154,5 @@ def _reach(evaluator, summary, log):
         summary.overlap.missing_mass if evaluator.requires.weights else 0.0,
         summary.weighted,
         summary.bound,
-        None if summary.job is None else len(summary.job.kept.logs),
+        None if summary.job is None else summary.job.kept.n,
     )

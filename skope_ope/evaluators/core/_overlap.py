@@ -57,30 +57,33 @@ class Overlap:
         self.missing += missing
 
     @cached_property
+    def both(self):
+        """Sums of the weights and of the bounded ones; None: they are not known."""
+        return self.joint.of("w") if self.joint.places else None
+
+    @cached_property
     def sums(self):
         """Sums of the weights."""
-        return self.joint.of("w").some([0]) if self.joint.places else UNKNOWN
+        return UNKNOWN if self.both is None else self.both.some([0])
 
     @cached_property
     def bounded(self):
         """Sums of the weights, those above the root of n cut."""
-        return self.joint.of("w").some([1]) if self.joint.places else UNKNOWN
+        return UNKNOWN if self.both is None else self.both.some([1])
 
     @classmethod
     def of_sums(cls, summary):
         """Return the overlap from a `Summary` of all parts of a log."""
         # Sample weights of parts are as they are, and have mean one in the whole.
         out, tally = cls.__new__(cls), summary.tally
-        out.n, scale = summary.n, summary.n / summary.mass
+        out.n = n = summary.n
+        scale = n / summary.mass
         scale = 1.0 if abs(scale - 1) < ROUNDING else scale
-        if summary.weights is None:  # no propensities
-            out.sums = out.bounded = UNKNOWN
-        else:
-            weights = summary.weights.scaled(scale)
-            out.sums, out.bounded = weights.some([0]), weights.some([1])
+        weights = summary.weights  # None: there are no propensities
+        out.both = weights if weights is None or scale == 1 else weights.scaled(scale)
         out.max_w = scale * float(tally.largest.max())
         out.min_w = tally.lowest
-        out.missing = out.n * tally.missing_mass(summary.counts)
+        out.missing = n * tally.missing_mass(summary.counts)
         return out
 
     @cached_property

@@ -211,7 +211,9 @@ class PartPass:
 
     def pass_over(self, logs):
         """Return the `Pass` over the rounds, as some evaluators see them."""
-        return self._passes.setdefault(id(logs), Pass(logs))
+        if id(logs) not in self._passes:
+            self._passes[id(logs)] = Pass(logs)
+        return self._passes[id(logs)]
 
     def add_weights(self, kind, policy, target):
         """Have weights of a policy observed: "logger", "own_logger" or "mixture"."""
@@ -233,7 +235,7 @@ class PartPass:
             if kept is not None:
                 observers, jobs = observers + kept.bounds_in_pass, jobs + kept.in_pass
             if not self.keeps_rounds:
-                observers = [*observers, _Rewards(one.sums)]
+                observers = [*observers, _Rewards([*jobs, *observers])]
             run(
                 one.logs,
                 jobs,
@@ -243,12 +245,12 @@ class PartPass:
                 tables=any(see.needs_tables for see in one.observers),
                 n_jobs=n_jobs,
                 rows=None if self.keeps_rounds else LONG_BLOCK,
-                sums=one.sums,
             )
             for job in one.jobs:
                 job.kept = kept
-        for observer in self._weights.values():
-            observer.finish()
+        if not self.keeps_rounds:  # else bounds of weights are found where asked
+            for observer in self._weights.values():
+                observer.finish()
         self._sum_terms()
         found = {name: one.finished() for name, one in self.joints.items()}
         self.sums = SumsByDesign(found)
@@ -281,25 +283,19 @@ class Pass:
     def __init__(self, logs):
         self.logs, self.jobs, self.observers = logs, [], []
 
-    @property
-    def sums(self):
-        """Where the terms go, each once."""
-        some = [job.sums for job in self.jobs]
-        some += [one.sums for one in self.observers if one.sums is not None]
-        return list({id(one): one for one in some}.values())
-
 
 class _Rewards(Observer):
     """Sums the logged rewards beside the terms, for differences from the logger."""
 
     needs_tables = False
 
-    def __init__(self, sums):
-        self.sums = [one for one in sums if isinstance(one, JointSums)]
+    def __init__(self, others):
+        found = {one.sums for one in others}
+        self.joints = [one for one in found if isinstance(one, JointSums)]
 
     def begin(self, block):
         """Put the rewards of a block."""
-        for one in self.sums:
+        for one in self.joints:
             offset = one.offset
             reward = block.reward - offset if offset else block.reward
             one.put(REWARD, (reward,), WEIGHT)

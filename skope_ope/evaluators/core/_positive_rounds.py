@@ -9,6 +9,7 @@ from math import inf
 import numpy as np
 
 from skope_ope.evaluators.core._design import design_of
+from skope_ope.evaluators.core._requires import LogFacts
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,11 @@ class PositiveRounds:
             self.n = int(np.count_nonzero(self.mask))
             scale = self.n / sample_weight.sum() if self.n else 0.0
             self.omega = sample_weight * scale
+
+    @cached_property
+    def facts(self):
+        """What is known of the whole log: these are all of its rounds."""
+        return LogFacts(len(self.all_logs), logs=self.all_logs)
 
     @cached_property
     def design(self):

@@ -48,10 +48,10 @@ class Predictors:
         self.logs = logs
         self.targets = {id(job.target): job.target for job in jobs}
         sources = {id(j.source): j.source for j in jobs if j.source is not None}
-        self.models_of = {
-            key: {id(j.source) for j in jobs if id(j.target) == key} - {id(None)}
-            for key in self.targets
-        }
+        self.models_of = {key: set() for key in self.targets}
+        for job in jobs:
+            if job.source is not None:
+                self.models_of[id(job.target)].add(id(job.source))
         self.alone = {
             key
             for key, target in self.targets.items()

@@ -50,20 +50,22 @@ def _add_all(x, omega, n, first, second):
     if not n:
         return
     sums = [float(np.add.reduce(row)) for row in x]
-    first[:-1] += sums
-    first[-1] += n if omega is None else np.add.reduce(omega)
+    first += [*sums, n if omega is None else np.add.reduce(omega)]
     if len(second) == 1:
         second += n if omega is None else dot(omega, omega)
     elif len(x) > FEW_TERMS:
         second += _products_of_matrix(x, omega, n)
     else:
-        rows, found = [*x, omega], np.empty(second.shape)
+        rows, entries = x if omega is None else [*x, omega], range(len(second))
         product = np.ndarray.dot if n <= LONGEST_PRODUCT else dot
-        for i, one in enumerate(x if omega is None else rows):
-            found[i, : i + 1] = [product(one, other) for other in rows[: i + 1]]
-            found[:i, i] = found[i, :i]
+        found = [[0.0 for _ in entries] for _ in entries]
+        for i, one in enumerate(rows):
+            for j, other in enumerate(rows[: i + 1]):
+                found[i][j] = found[j][i] = product(one, other)
         if omega is None:
-            found[-1], found[:-1, -1] = [*sums, n], sums
+            found[-1] = [*sums, n]
+            for row, one in zip(found, found[-1], strict=True):
+                row[-1] = one
         second += found
 
 
@@ -83,12 +85,12 @@ def _products_of_matrix(x, omega, n):
 
 def quadratic(slopes, sums):
     """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms."""
-    single, products = sums.frame.n_strata == 1, sums.products
+    single, order, second = sums.frame.n_strata == 1, sums.order, sums.second
     used = [i for i, b in enumerate(slopes) if (b if single else b.any())]
     variance = noise = 0.0
     for place, i in enumerate(used):
         for j in used[: place + 1]:
-            part = slopes[i] * slopes[j] * products[i][j]
+            part = slopes[i] * slopes[j] * second[order[i]][order[j]]
             part = part if j == i else 2.0 * part
             variance += part if single else total(part)
             noise += abs(part) if single else total(abs(part))

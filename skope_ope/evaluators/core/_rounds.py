@@ -40,7 +40,7 @@ class Block:
         """Return the smallest and the largest of an array, once for all that ask."""
         key = id(values)
         if key not in self._extremes:  # the array stays alive: ids are its own
-            found = float(values.min()), float(values.max())
+            found = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
             self._extremes[key] = found, values
         return self._extremes[key][0]
 
@@ -55,12 +55,12 @@ class Block:
     def smallest_propensity(self):
         """The smallest one of the rounds that enter."""
         some = self.p if self.entering is None else self.p[self.entering]
-        return float(some.min(initial=inf))
+        return float(np.minimum.reduce(some, initial=inf))
 
     @cached_property
     def upper(self):
         """Rows of the rounds in the upper half."""
-        return np.flatnonzero(self.reward > self._middle)
+        return (self.reward > self._middle).nonzero()[0]
 
     @cached_property
     def rounds_of_halves(self):

@@ -20,7 +20,7 @@ from skope_ope.evaluators.core._sums import JointSums
 IN_MEMORY = "Evaluate the rounds in memory for that: evaluate(policy, lazy.sample(n))"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class FormulaTerms:
     """Terms of rounds by a formula, formed from their numbers when they are asked."""
 

@@ -20,8 +20,6 @@ half, rewarded above the middle of the range of the rewards, say how an estimate
 upwards and downwards: see `_halves`.
 """
 
-from functools import cached_property
-
 import numpy as np
 
 from skope_ope._pairs import WithPairs
@@ -329,9 +327,9 @@ class JointSums(WithPairs):
     def of(self, job):
         """Return the `Sums` of the terms of a job."""
         mine, slants = self.places[job], {}
-        for top in self.slants.keys() & mine:
-            end, slant = self.slants[top]
-            slants[mine.index(top)] = mine.index(end), slant
+        for top, (end, slant) in self.slants.items():
+            if top in mine:
+                slants[mine.index(top)] = mine.index(end), slant
         return Sums(self, mine, self.moves[job], slants)
 
     @property
@@ -376,8 +374,9 @@ class Sums:
 
     def __init__(self, joint, numbers, moves, slants, half=WHOLE):
         self.joint, self.frame = joint, joint.frame
+        self.order = *numbers, -1  # entries of x among those of all jobs
         self._numbers, self.slants, self._half = numbers, slants, half
-        self.moves = moves if moves.count(None) < len(moves) else None
+        self.moves = None if set(moves) <= {None} else moves
         self.offset = 0.0 if self.moves is None else joint.offset
         origin, first, self._second = joint.numbers(half)
         self.origin = [origin[number] for number in numbers]
@@ -389,23 +388,22 @@ class Sums:
         """Number of terms."""
         return len(self.origin)
 
-    @cached_property
-    def products(self):
-        """Sums of x_i x_j of every stratum, as lists; the last entry is the weight."""
+    @property
+    def second(self):
+        """Sums of x_i x_j of every stratum, by the numbers of entries in `order`."""
         if not self.joint._has_products:
             raise ValueError("these sums were taken without products of their terms.")
-        order = *self._numbers, -1
-        return [[self._second[i][j] for j in order] for i in order]
+        return self._second
 
     def product(self, i, j):
         """Return sums of x_i x_j of every stratum; entry k of x is the weight."""
-        return self.products[i][j]
+        return self.second[self.order[i]][self.order[j]]
 
     @property
     def totals(self):
         """Sums over the cells, a row for every term and one for the weight, or None."""
         totals = self.joint.totals
-        return None if totals is None else [totals[j] for j in (*self._numbers, -1)]
+        return None if totals is None else [totals[j] for j in self.order]
 
     @property
     def upper(self):
@@ -422,7 +420,7 @@ class Sums:
 
     def about(self, origin, offset):
         """Get first and second as arrays, about another origin, offset, no slants."""
-        order = [*self._numbers, -1]
+        order = list(self.order)
         first = self.joint.first[self._half][:, order]
         second = self.joint.second[self._half][:, order][:, :, order]
         follows = {k: by for k, by in enumerate(self.moves or ()) if by is not None}

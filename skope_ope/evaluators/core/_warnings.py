@@ -20,7 +20,7 @@ from skope_ope.logs._propensity_audit import group_sizes
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._order_findings import trailing_zero_findings
-from skope_ope.logs.sums._log_sums import known_fields
+from skope_ope.logs.sums._log_sums import has_field
 from skope_ope.policies._learned_rounds import LearnedRounds
 
 FEW = 30  # accepted rounds
@@ -75,7 +75,7 @@ def group_warnings(estimate):
 
 def outside_warnings(value, limits):
     """Return a warning where a value lies outside its known range."""
-    if limits is None or isnan(value):
+    if limits is None or isnan(value) or limits[0] <= value <= limits[1]:
         return ()
     low, high = limits
     near = min(max(value, low), high)
@@ -113,7 +113,7 @@ def learned_findings(policy, logs):
 
 def has_groups(logs):
     """Tell whether rounds, or sums of them, have groups."""
-    return "group" in known_fields(logs)
+    return has_field(logs, "group")
 
 
 def findings_of_learned(learned, grouped=False):

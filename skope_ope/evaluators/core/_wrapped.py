@@ -18,7 +18,7 @@ def bare(evaluator, logs, tune=False):
     # A fitted search stands for its best evaluator. The steps of a Pipeline are applied
     # to the rounds: as they were fitted, or else fitted to these rounds. The evaluator
     # itself is to be cloned and fitted to the rounds that are returned.
-    while not isinstance(evaluator, type):
+    while not isinstance(evaluator, (type, str)):
         if hasattr(evaluator, "best_estimator_"):
             evaluator = evaluator.best_estimator_
         elif is_search(evaluator):

@@ -223,6 +223,13 @@ def known_fields(logs):
     return frozenset(n for n in FIELDS if getattr(logs, n, None) is not None)
 
 
+def has_field(logs, name):
+    """Whether rounds, or sums of them, have a field."""
+    if isinstance(logs, LogSums):
+        return name in logs.fields
+    return getattr(logs, name, None) is not None
+
+
 def _weights(logs):
     if hasattr(logs, "action_index"):
         return logs.sample_weight
