@@ -319,7 +319,7 @@ class ArmDeviation(LargestDeviation):
 
     def sums_of_weights(self, value):
         """Return the sums of the estimate: its terms are w r and w."""
-        return value._estimate.sums
+        return value._estimate_of_halves.sums
 
 
 _OF_ARM = WeightedRewards("logger")

@@ -49,7 +49,7 @@ def rounds_of_halves(reward, upper, all_rewarded=False):
 
 
 def deviations_of_sums(value, parts):
-    """Return the `Deviations` of a value, or of a difference of two.
+    """Return the `Deviations` of a value, or of a difference; None: not in halves.
 
     Parameters
     ----------
@@ -60,15 +60,19 @@ def deviations_of_sums(value, parts):
     """
     n = value.n_rounds
     scale = sqrt(n * max(n - 1, 1))
+    if any(one._find_reach.smooth is None for one in parts):
+        return None
+    of_halves = [one._estimate_of_halves for one in parts]
+    if any(one.sums is None or one.sums.upper is None for one in of_halves):
+        return None
     if parts[0]._estimate.frame.clustered:
         change = parts[0]._estimate.cluster_sums
         for other in parts[1:]:
             change = change - other._estimate.cluster_sums
         return deviations_of_blocks([scale * change], n)
     sides, noise, skew = ([0.0] * 3, [0.0] * 3), 0.0, 0.0
-    for one, turn in zip(parts, (1, -1), strict=False):
-        find = one._find_reach
-        for y, v, rest, rounds in _halves(find.estimate_of_halves(one), find, one):
+    for one, estimate, turn in zip(parts, of_halves, (1, -1), strict=False):
+        for y, v, rest, rounds in _halves(estimate, one._find_reach, one):
             side = sides[turn * y < 0]
             y, v, rest = scale * abs(y), scale**2 * v, scale**2 * rest
             for k, more in enumerate((y, v, v * v / y if v else 0.0)):

@@ -98,7 +98,8 @@ class LargestDeviation:
         bound=None,
         n_rounds=None,
     ):
-        self.evaluator, self.limits, self.extremes = evaluator, limits, extremes
+        # `extremes`: what the rounds may be, or a function that looks at them
+        self.evaluator, self.limits, self._extremes = evaluator, limits, extremes
         self.shift, self.seen, self.lost = shift, seen, lost
         # What has sums of weighted rewards and weights; what knows of weights that were
         # not logged
@@ -129,9 +130,17 @@ class LargestDeviation:
         """Numbers of the terms that no reward enters; None: no weights are used."""
         return self.evaluator.smooth if self.evaluator.requires.weights else None
 
+    @cached_property
+    def extremes(self):
+        """Extremes of what the rounds bring."""
+        found = self._extremes
+        return found() if callable(found) else found
+
     def estimate_of_halves(self, value):
-        """Return the estimate whose sums are in two halves."""
-        return value._estimate
+        """Return the estimate whose sums are in two halves, where rounds tell these."""
+        estimate, rows = value._estimate, value._rows
+        known = estimate.sums is None or estimate.sums.upper is not None
+        return estimate if known or rows.gone else rows.estimate(estimate, halves=True)
 
     def effective_rounds(self, value):
         """Return (sum w)^2 / sum w^2 of either half, and of the rounds with rewards."""

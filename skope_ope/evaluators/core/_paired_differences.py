@@ -61,6 +61,7 @@ class PairedDifferences:
             "round_values",
             "_deviations",
             "_deviations_of_rounds",
+            "_estimate_of_halves",
             "_usual_reach",
         ):
             out.__dict__.pop(name, None)

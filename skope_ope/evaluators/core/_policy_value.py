@@ -230,17 +230,16 @@ class PolicyValue(
         """Whether sums in two halves say how the round values spread."""
         return self._find_reach is not None and self._find_reach.of_halves
 
+    @cached_property
+    def _estimate_of_halves(self):
+        """The estimate whose sums are in two halves, where these are known."""
+        return self._find_reach.estimate_of_halves(self)
+
     @property
     def _deviations_of_sums(self):
         """The same from sums in two halves of a known range, otherwise None."""
         if self._limits is None or not self._is_of_halves:
             return None
-        for one in self._parts:
-            if one._find_reach.smooth is None:
-                return None
-            sums = one._find_reach.estimate_of_halves(one).sums
-            if sums is None or sums.upper is None:
-                return None
         with beyond_floats():
             return deviations_of_sums(self, self._parts)
 
@@ -399,6 +398,7 @@ class PolicyValue(
         state = self.__dict__ | {"_width": self._width}
         state["_propensities"] = self._propensities
         state["_origin"] = None
+        state.pop("_estimate_of_halves", None)
         if self._rows.of_sums:
             return self._state_of_sums(state)
         if self._plain_weights is not None:

@@ -181,7 +181,7 @@ class Rows:
         """Which rounds are in the upper half, a mask; None: not known."""
         if self._upper is None and self.logs is not None:
             return in_upper_half(self.logs)
-        return self._upper
+        return self._upper() if callable(self._upper) else self._upper
 
     def take(self, rows):
         """Return the rounds at some places (an array of ints)."""
@@ -196,11 +196,13 @@ class Rows:
         design, terms = self.design.without(left_out), self._terms
         return Rows(design, terms, self._row_id, self.logs, left_out)
 
-    def estimate(self, like):
+    def estimate(self, like, halves=False):
         """Return the estimate of these rounds that is formed like another."""
+        # `halves`: whether its sums shall be in two halves, even if those are not
         about = like.combine, like.pooling, like.offset
         if like.sums is not None:
-            upper = None if like.sums.upper is None else self.upper
+            halves = halves or like.sums.upper is not None
+            upper = self.upper if halves else None
             about = *about, upper, like.sums.moves
         return estimate_of_rounds(self.design, self.terms, *about)
 

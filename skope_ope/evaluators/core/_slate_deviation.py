@@ -134,10 +134,9 @@ class SlateDeviation(LargestDeviation):
 
     def estimate_of_halves(self, value):
         """Return the estimate whose sums are in two halves."""
-        estimate = value._estimate
         if self.halves is None:
-            return estimate
-        return Estimate(self.halves, estimate.combine, estimate.pooling)
+            return super().estimate_of_halves(value)
+        return Estimate(self.halves, value._estimate.combine)
 
     def within(self, whole):
         """Return the same within the bounds of all rounds, of which these are some."""

@@ -214,8 +214,8 @@ def value_of_slates(evaluator, policy, logs, omega):
     found = evaluator.slate_terms(target, target.logs)
     positive, left_out = found.positive(logs, omega), found.left_out(omega)
     terms, combine = found.estimable(positive)
-    design, upper = positive.design, found.upper(logs)
-    estimate = estimate_of_rounds(design, terms, combine, upper=upper)
+    design = positive.design
+    estimate = estimate_of_rounds(design, terms, combine)
     about_weights = partial(_about_weights, found, by_slot=has_slot_rewards(logs))
     known, findings, size = about_weights(design)
     warned = [*_doubts_of_logger(evaluator, logs), *found.warnings]
@@ -229,7 +229,13 @@ def value_of_slates(evaluator, policy, logs, omega):
     weighted = omega is not None and found.bound is not None
     return SlateValue(
         estimate,
-        Rows(design, partial(np.stack, terms), None, logs, left_out, upper),
+        Rows(
+            design,
+            partial(np.stack, terms),
+            logs=logs,
+            left_out=left_out,
+            upper=partial(found.upper, logs),
+        ),
         about_weights=about_weights,
         estimator=name,
         effective_sample_size=size,
@@ -247,13 +253,17 @@ def _deviation(found, positive):
     logs = positive.all_logs
     if not found.follows_reward:
         return range_only(known_range(logs))
-    terms, upper = partial(np.stack, found.weighted(logs)), found.upper(logs)
+    upper = partial(found.upper, logs)
+
+    def weighted():
+        return np.stack(found.weighted(logs))
+
     return SlateDeviation(
         SlateFormula(found.combine, found.smooth),
         known_range(logs),
-        found.extremes(logs, positive),
+        partial(found.extremes, logs, positive),
         logs._reward_extremes,
-        WeightedRounds(Rows(positive.design, terms, logs=logs, upper=upper)),
+        WeightedRounds(Rows(positive.design, weighted, logs=logs, upper=upper)),
         rounds=(found.terms, found.weight, logs.reward),
     )
 

@@ -25,7 +25,6 @@ class ArmRounds:
     n_arms: int  # number of arms
     wanted: np.ndarray  # probability with which the policy wants what was logged
     reward: np.ndarray  # rewards
-    upper: np.ndarray  # which rounds are in the upper half
     design: Design  # sample weight and cluster of every round
     stratum: np.ndarray | None = None  # rounds in which arms were chosen by one rule
     # Probability of the logged action under every arm, where arms are policies
@@ -36,7 +35,7 @@ class ArmRounds:
 
     def take(self, rows):
         """Return the arms of some rounds only (an array of ints)."""
-        names = ("code", "wanted", "reward", "upper", "stratum", "under", "sought")
+        names = ("code", "wanted", "reward", "stratum", "under", "sought")
         fields = {name: getattr(self, name) for name in names}
         taken = {k: v[rows] for k, v in fields.items() if v is not None}
         return replace(self, design=self.design.take(rows), **taken)
@@ -55,7 +54,7 @@ class ArmRounds:
             sought = np.bincount(cell, counted, len(numbers)) > 0
         return Arms(
             self.evaluator,
-            sums_of_rounds(design, terms, offset, self.upper, moves),
+            sums_of_rounds(design, terms, offset, moves=moves),
             self.under is not None,
             sought,
             numbers // self.n_arms,
@@ -65,13 +64,12 @@ class ArmRounds:
             **known,
         )
 
-    @property
-    def extremes(self):
-        """The largest weight, and the rounds of either half."""
+    def extremes(self, upper):
+        """Return the largest weight, and the rounds of either half."""
         w, omega = self._weights(), self.design.omega
         w = w if omega is None else w[omega > 0]
         out = Extremes({None: float(w.max(initial=0.0))})
-        out.rounds = rounds_of_halves(self.reward, np.flatnonzero(self.upper))
+        out.rounds = rounds_of_halves(self.reward, np.flatnonzero(upper))
         return out
 
     def _cells(self):

@@ -286,7 +286,9 @@ class ExplorationScavenging(BaseEvaluator):
             arms=rounds,
             bound_facts=self._bound_facts(logs, match, arms, predicted),
             reach=ArmDeviation(
-                known_range(logs), rounds.extremes, logs._reward_extremes
+                known_range(logs),
+                lambda: rounds.extremes(in_upper_half(logs)),
+                logs._reward_extremes,
             ),
             **known,
         )
@@ -305,7 +307,6 @@ class ExplorationScavenging(BaseEvaluator):
             len(logs.loggers) if mixes else match.n_arms,
             match.wanted,
             logs.reward,
-            in_upper_half(logs),
             PositiveRounds(logs, omega).design,
             stratum,
             logs.logger_proba if mixes else None,
