@@ -11,7 +11,5 @@ def dot(a, b):
     # other: beside a busy neighbour a product took a hundred times as long.
     if len(a) <= LONGEST_PRODUCT:
         return float(a.dot(b))
-    long = LONGEST_PRODUCT
-    return sum(
-        [float(a[k : k + long].dot(b[k : k + long])) for k in range(0, len(a), long)]
-    )
+    pieces = [slice(k, k + LONGEST_PRODUCT) for k in range(0, len(a), LONGEST_PRODUCT)]
+    return sum([float(a[piece].dot(b[piece])) for piece in pieces])

@@ -100,9 +100,7 @@ class Estimate(_Certain):
             value, gradient = combine(self.means)
         except ZeroDivisionError:
             value, gradient = nan, (nan,) * len(self.means)
-        self.level = self.offset
-        for _, slant in sums.slants.values():
-            self.level += slant
+        self.level = self.offset + sum([slant for _, slant in sums.slants.values()])
         self.value = float(value) + self.level
         pairs = zip(gradient, sums.first, strict=True)
         line = sum([g * column for g, column in pairs if g])

@@ -290,8 +290,7 @@ class _Rewards(Observer):
     needs_tables = False
 
     def __init__(self, others):
-        found = {one.sums for one in others}
-        self.joints = [one for one in found if isinstance(one, JointSums)]
+        self.joints = {one.sums for one in others if isinstance(one.sums, JointSums)}
 
     def begin(self, block):
         """Put the rewards of a block."""

@@ -107,9 +107,8 @@ class Tally:
     def missing_mass(self, counts):
         """Return the mean probability of what no logger could do, or ever did."""
         never = self._never(counts)
-        lacking = float(np.add.reduce(self.wanted * never, axis=None))
-        certain = np.add.reduce(self.told) + np.add.reduce(self.certain)
-        return (float(certain) + lacking) / counts.mass
+        lacking = float((self.wanted * never).sum())
+        return (float(self.told.sum() + self.certain.sum()) + lacking) / counts.mass
 
     def missing_by_logger(self, counts, sizes, rows):
         """Return the same of each logger, ndarray of shape (n_loggers,)."""

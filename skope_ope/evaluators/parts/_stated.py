@@ -69,10 +69,8 @@ class Stated:
                 ready[name] = evaluator
                 continue
             fitted = copy(evaluator)
-            fitted.logs_ = head
             if name in self.sources:
                 fitted._take_source(self.sources[name])
             refuse_unstated_model(fitted)
-            resolved_for_parts(fitted, facts)
             ready[name] = resolved_for_parts(evaluator, facts)
         return replace(self, evaluators=ready)
