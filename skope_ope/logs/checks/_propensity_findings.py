@@ -119,11 +119,11 @@ OTHER_SOURCE = (
 )
 
 
-def propensity_findings(logs, random_state=0):
-    """Return what `logs` keep of tests of their propensities: a check of an audit."""
-    if logs.propensity_estimated:
-        return logs._estimated_propensity_findings
-    return logs._quick_propensity_findings
+def propensity_findings(log, rows=None, random_state=0):
+    """Return what a log, or sums of it, keep of tests of the propensities."""
+    if log.propensity_estimated:
+        return log._estimated_propensity_findings
+    return log._quick_propensity_findings
 
 
 # -- notes ----------------------------------------------------------------------------
