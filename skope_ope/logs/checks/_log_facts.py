@@ -11,8 +11,7 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.sums._group_sums import MANY
-from skope_ope.logs.sums._log_sums import LogSums
-from skope_ope.logs.sums._merged_labels import merged_labels, placed
+from skope_ope.logs.sums._log_sums import LogSums, merged_labels, placed
 
 ACTIONS_LISTED = 100  # in a table; of more, those logged most and least
 UNSEEN_NAMED = 5

@@ -5,9 +5,8 @@
 import numpy as np
 
 from skope_ope.logs._labels import ENDINGS, arrays_of_labels, labels_of_arrays
-from skope_ope.logs.sums._group_sums import GroupSums
+from skope_ope.logs.sums._group_sums import GroupSums, PairSums
 from skope_ope.logs.sums._order_sums import NUMBERS, OrderSums
-from skope_ope.logs.sums._pair_sums import PairSums
 from skope_ope.logs.sums._propensity_sums import SUMS as PROPENSITY_SUMS
 from skope_ope.logs.sums._propensity_sums import PropensitySums
 from skope_ope.logs.sums._row_sample import RowSample
