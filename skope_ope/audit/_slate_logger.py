@@ -60,14 +60,8 @@ def slate_logger_findings(logs, random_state=0):
     # their weights, so that the rounds that are compared are independent and those of
     # the policy.
     policy = logs.logging_policy
-    if policy is None:
-        return {SLATE_FACT: "not possible: the log has no logging_policy"}, []
-    if not hasattr(policy, "prefix_proba"):
-        return {SLATE_FACT: "not possible: the logging policy has no prefix_proba"}, []
-    if not getattr(policy, "exact", True):
-        return {
-            SLATE_FACT: "not possible: the policy's probabilities are means of draws"
-        }, []
+    if (why := _why_untested(policy)) is not None:
+        return {SLATE_FACT: f"not possible: {why}"}, []
     random = check_random_state(random_state)
     rows = _independent_rows(logs, random)
     drawn = logs[rows]
@@ -104,6 +98,17 @@ def slate_logger_findings(logs, random_state=0):
         findings += _count_findings(laws, code) + _calibration_findings(laws, code)
         findings += _misfit_findings(drawn, rows, laws[:, 0], code[:, 0], random)
     return facts, findings
+
+
+def _why_untested(policy):
+    """Return why no slate is compared with a logging policy, None where they are."""
+    if policy is None:
+        return "the log has no logging_policy"
+    if not hasattr(policy, "prefix_proba"):
+        return "the logging policy has no prefix_proba"
+    if not getattr(policy, "exact", True):
+        return "the policy's probabilities are means of draws"
+    return None
 
 
 def _rounds_compared(logs, n_rows):

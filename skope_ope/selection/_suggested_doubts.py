@@ -13,7 +13,7 @@ from skope_ope.audit._policy_checks import (
     weight_findings,
     weighted_reward_findings,
 )
-from skope_ope.audit._policy_rounds import PolicyOnLogs, PolicyRounds, SlateRounds
+from skope_ope.audit._sources import PolicyOnLogs, PolicyRounds, SlateRounds
 from skope_ope.evaluators._recommended import learns
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.static import DoublyRobust

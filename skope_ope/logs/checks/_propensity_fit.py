@@ -20,11 +20,7 @@ from skope_ope.logs.checks._e_value import (
     LEAST_RATIO,
     SURE,
     SURE_FORWARD,
-    crosswise,
-    forwards,
-    log_e_forward,
-    log_e_of_parts,
-    misfit_effect,
+    Bets,
     probability_ratio,
     quarters_by_time,
 )
@@ -84,40 +80,36 @@ def fitted_logger(logs, random_state=0):
     if logs.available is not None:
         could = logs.available[rows].sum(axis=1)
     largest = p[rows] + rounding_error(p[rows], logs.n_actions)
-    share = uneven_weight(logs, rows)
     group = None if logs.group is None else logs.group_index[rows]
-    plan = crosswise(quarter % 2)
-    halves = [part for _, part in plan]
+    bets = Bets(quarter, share=uneven_weight(logs, rows), group=group)
     # what an estimate misses, a model of another kind has to find
     for forest in (False, True) if logs.propensity_estimated else (False,):
-        predicted = held_out_proba(logs, rows, plan, forest=forest)
+        predicted = held_out_proba(logs, rows, bets.plan, forest=forest)
         ratio = probability_ratio(predicted, largest, could)
-        evidence = log_e_of_parts(ratio, halves, share, group) - EITHER
-        effect = misfit_effect(ratio, share)
+        evidence, effect = bets.evidence(ratio) - EITHER, bets.effect(ratio)
         if evidence > SURE and effect > LEAST_EFFECT:
             break
 
     def is_past_alike(ahead):
         """Tell whether predictions from the past win, too, as a learner's may not."""
-        sure = log_e_forward(ahead, quarter, share, group) > SURE_FORWARD + EITHER
+        sure = bets.evidence_ahead(ahead) > SURE_FORWARD + EITHER
         return sure or logs.propensity_estimated  # depend on the context alone
 
     learns = False
     if evidence > SURE and effect > LEAST_EFFECT:
-        ahead = held_out_proba(logs, rows, forwards(quarter))
+        ahead = held_out_proba(logs, rows, bets.plan_ahead)
         if is_past_alike(probability_ratio(ahead, largest, could)):
             found = _misfit(logs, rows, predicted, ratio, evidence, effect)
             return {what: _likelier(effect)}, [found]
         learns = True
-    known = logs, rows, largest
-    bets = cell_bets(*known, plan, share, group)
-    sure = log_e_of_parts(bets.f, halves, share, group) - EITHER
-    if sure > SURE and _are_far_off(bets, share):
-        if is_past_alike(cell_bets(*known, forwards(quarter), share, group).f):
-            overall = misfit_effect(bets.f, share)
-            return {what: _likelier(overall)}, [
-                _in_cells(*known, share, bets, sure, overall)
-            ]
+    known, about = (logs, rows, largest), (bets.share, group)
+    cells = cell_bets(*known, bets.plan, *about)
+    sure = bets.evidence(cells.f) - EITHER
+    if sure > SURE and _are_far_off(cells, bets):
+        if is_past_alike(cell_bets(*known, bets.plan_ahead, *about).f):
+            effect = bets.effect(cells.f)
+            found = _in_cells(*known, bets.share, cells, sure, effect)
+            return {what: _likelier(effect)}, [found]
         learns = True
     told = "no fitted model predicts the logged actions better"
     if evidence > SURE:
@@ -130,14 +122,14 @@ def fitted_logger(logs, random_state=0):
     return {what: told}, []
 
 
-def _are_far_off(bets, share):
+def _are_far_off(cells, bets):
     """Tell whether propensities are far off, in all or in some of the rounds."""
-    if misfit_effect(bets.f, share) > LEAST_EFFECT:
+    if bets.effect(cells.f) > LEAST_EFFECT:
         return True
-    mine = bets.cell >= 0
-    weight = np.ones(len(mine)) if share is None else share
+    mine = cells.cell >= 0
+    weight = np.ones(len(mine)) if bets.share is None else bets.share
     enough = weight[mine].sum() >= LEAST_IN_DOUBT * weight.sum()
-    gain = np.average(bets.f[mine] - 1, weights=weight[mine]) if enough else 0.0
+    gain = np.average(cells.f[mine] - 1, weights=weight[mine]) if enough else 0.0
     return gain > LEAST_IN_CELLS
 
 
