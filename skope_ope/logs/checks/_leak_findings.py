@@ -8,7 +8,6 @@ from math import log
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step, least_possible
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import (
@@ -31,7 +30,7 @@ from skope_ope.logs.checks._e_value import (
     probability_ratio,
     quarters_by_time,
 )
-from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._finding import propensity_alarm
 from skope_ope.logs.checks._inverse_propensities import rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
 
@@ -209,18 +208,12 @@ def _wrong_alone(action, p):
     return False
 
 
-def _leak_finding(leaks, severity, found, advice, effect=None, name="action_leak"):
+def _leak_finding(leaks, found, advice, effect=None, name="action_leak", **more):
     """Return what is found of columns, the first of which a sentence is about."""
-    return Finding(
-        name,
-        severity,
-        found,
-        advice,
-        leaks[0].number,
-        misfit_effect(leaks[0].ratio) if effect is None else effect,
-        columns=[one.column.name for one in leaks],
-        category=PropensityWarning,
-    )
+    effect = misfit_effect(leaks[0].ratio) if effect is None else effect
+    columns = [one.column.name for one in leaks]
+    about = leaks[0].number, effect
+    return propensity_alarm(name, found, advice, *about, columns=columns, **more)
 
 
 def _known_finding(leaks, n_rounds, wrong_alone):
@@ -235,7 +228,7 @@ def _known_finding(leaks, n_rounds, wrong_alone):
     causes = [_written(label), ANOTHER_LOGGER]
     if wrong_alone:  # a column that was written later leaves right ones as they are
         causes = [_other_rule(leaks[0].column.label), _written(label)]
-    return _leak_finding(leaks, "error", found, causes)
+    return _leak_finding(leaks, found, causes)
 
 
 def _ignored_finding(logs, leaks, n_rounds):
@@ -255,7 +248,7 @@ def _ignored_finding(logs, leaks, n_rounds):
         f"If {label} was written after the action was chosen, take it out of the "
         "context.",
     )
-    return _leak_finding(leaks, "error", found, advice, name=IGNORED)
+    return _leak_finding(leaks, found, advice, name=IGNORED)
 
 
 def _innocent_finding(leaks):
@@ -267,7 +260,7 @@ def _innocent_finding(leaks):
         "propensities are wrong, or several columns tell of the decision."
     )
     advice = "Correct the propensities, and audit the log again."
-    return _leak_finding(leaks, "note", found, advice)
+    return _leak_finding(leaks, found, advice, severity="note")
 
 
 def _unknown_finding(leaks):
@@ -282,7 +275,7 @@ def _unknown_finding(leaks):
         "The logger follows this column without exploring: then these rounds "
         "cannot tell what another action would have brought.",
     )
-    return _leak_finding(leaks, "warning", found, advice, told)
+    return _leak_finding(leaks, found, advice, told, severity="warning")
 
 
 def _so_do(leaks):

@@ -13,10 +13,10 @@ import numpy as np
 from scipy.special import pdtrc
 from scipy.stats import binom
 
-from skope_ope.exceptions import LogsWarning, PropensityWarning
+from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._frame_pages import like_page_reward
 from skope_ope.logs._slate_fields import EMPTY, column_weights
-from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._finding import Finding, propensity_alarm
 from skope_ope.logs.sums._group_sums import (
     ALL,
     WordsOfGroups,
@@ -121,9 +121,8 @@ def _ended(logs, pages, count, chance, share, which):
         f"before, {share:.1%} have one. Rows after the last reward of a page may be "
         "missing."
     )
-    about = {"number": chance, "effect": count / len(pages) - share}
-    about |= {"rows": pages[:10].tolist(), "category": PropensityWarning}
-    return Finding(LOST_ROWS, "error", found, LOST, **about)
+    about = found, LOST, chance, count / len(pages) - share
+    return propensity_alarm(LOST_ROWS, *about, rows=pages[:10].tolist())
 
 
 # -- whether the reward of a page was given to each of its slots -----------------------
