@@ -13,9 +13,9 @@ from skope_ope.audit._policy_checks import (
     clipping_findings,
     learned_rounds_findings,
     no_weight_facts,
-    slate_weight_findings,
+    slate_policy_findings,
+    summed_weight_findings,
     unsupported_findings,
-    weight_findings,
     weighted_reward_findings,
 )
 from skope_ope.audit._reward_leak import reward_leak_findings
@@ -39,7 +39,7 @@ from skope_ope.logs.checks._repeated_rounds import repeated_findings
 from skope_ope.logs.checks._shift_findings import shift_findings
 
 ACTIONS, SLATES = "actions", "slates"
-BOTH = ACTIONS, SLATES
+ANY_KIND = ACTIONS, SLATES
 
 
 class Check(NamedTuple):
@@ -49,7 +49,7 @@ class Check(NamedTuple):
     # of `Finding`.
     of: Callable
     needs: str
-    kinds: tuple = BOTH  # of logs
+    kinds: tuple = ANY_KIND  # of logs
 
 
 # What they need: "sums" of all rounds; the "log" in memory, or its sums beside a sample
@@ -81,11 +81,11 @@ CHECKS = (
     Check(alike_rounds_findings, "policy"),
     Check(unsupported_findings, "weights", (ACTIONS,)),
     Check(action_findings, "policy", (ACTIONS,)),
-    Check(weight_findings, "weights", (ACTIONS,)),
+    Check(summed_weight_findings, "weights", (ACTIONS,)),
     Check(weighted_reward_findings, "policy", (ACTIONS,)),
     Check(balance_findings, "policy", (ACTIONS,)),
     Check(clipping_findings, "policy", (ACTIONS,)),
-    Check(slate_weight_findings, "policy", (SLATES,)),
+    Check(slate_policy_findings, "policy", (SLATES,)),
 )
 
 

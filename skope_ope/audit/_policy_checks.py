@@ -160,7 +160,7 @@ def _reach_findings(rounds):
 TOP_SHARE = 0.01  # of the rounds
 
 
-def weight_findings(rounds, random_state=None):
+def summed_weight_findings(rounds, random_state=None):
     """Return facts and findings about the sums of the weights of a policy."""
     if not rounds.known:
         return {"weights of the policy": NO_WEIGHTS}, []
@@ -398,7 +398,7 @@ FACT_NAMES = {
 }
 
 
-def slate_weight_findings(rounds, random_state=None):
+def slate_policy_findings(rounds, random_state=None):
     """Return facts and findings about the weights of a slate policy."""
     # The weights are those of whole slates (`SlateIPS`) and, where the logging policy
     # is known, those of slots (`PseudoInverse`).

@@ -41,7 +41,7 @@ MOST_SAMPLED = 200_000  # that are looked at one by one
 
 
 @dataclass
-class Part:
+class AuditPart:
     """What is read of a log at a time."""
 
     given: dict  # the arguments of checks by what they need
@@ -79,15 +79,15 @@ class MemorySource:
         names = "rows", "first", "all rows"
         given = dict.fromkeys(names, (self.rows,))
         given |= {"sums": (FactSums(self.rows, ALL),), "log": (self.rows, self.rows)}
-        return [Part(given)]
+        return [AuditPart(given)]
 
     def parts_of(self, policy):
         """Return what checks of a policy read."""
         weight = getattr(self.rows, "sample_weight", None)
         if weight is not None and not weight.any():
-            return [Part({"no weight": ()})]
-        rounds = rounds_of(policy, self.rows)
-        return [Part(dict.fromkeys(("learned", "weights", "policy"), (rounds,)))]
+            return [AuditPart({"no weight": ()})]
+        rounds = policy_rounds(policy, self.rows)
+        return [AuditPart(dict.fromkeys(("learned", "weights", "policy"), (rounds,)))]
 
 
 class FileSource:
@@ -103,7 +103,7 @@ class FileSource:
         self._lazy = lazy = lazy.labelled(n_jobs)
         weight = [name for name in lazy.columns if name == "sample_weight"]  # of slates
         fields = lazy._needing(context=False, columns=weight)
-        self._sums = sums = sum_over(fields, _sums_of_part, None, n_jobs)
+        self._sums = sums = sum_over(fields, _fact_sums, None, n_jobs)
         if sums is None:
             raise ValueError("the logs are empty: an audit needs at least one round.")
         n = sums.log.n
@@ -121,16 +121,16 @@ class FileSource:
     def parts(self):
         """Return what checks of the log read."""
         return [
-            Part({"sums": (self._sums,), "log": (self._sums.log, self.rows)}),
-            Part({"rows": (self.rows,)}, self.rows),
-            Part({"first": (self._first,)}),
+            AuditPart({"sums": (self._sums,), "log": (self._sums.log, self.rows)}),
+            AuditPart({"rows": (self.rows,)}, self.rows),
+            AuditPart({"first": (self._first,)}),
         ]
 
     def parts_of(self, policy):
         """Return what checks of a policy read."""
         rows, lazy = self.rows, self._lazy
         whole = len(rows) == self._sums.log.n
-        given = {"policy": (rounds_of(policy, rows),)}
+        given = {"policy": (policy_rounds(policy, rows),)}
         if self.kind == SLATES or rows.propensity is None:
             grouped = has_groups(rows)
             learned = learned_of_files(policy, lazy, grouped, self._n_jobs)
@@ -139,10 +139,10 @@ class FileSource:
         else:
             found = PolicySums(policy, lazy, self._n_jobs)
             sums = {"learned": (found,), "weights": (found,)}
-        return [Part(sums), Part(given, rows, apart=not whole)]
+        return [AuditPart(sums), AuditPart(given, rows, apart=not whole)]
 
 
-def _sums_of_part(logs, _):
+def _fact_sums(logs, _):
     return FactSums(logs) if len(logs) else None
 
 
@@ -168,7 +168,7 @@ def small_logs(lazy, n_jobs=None):
 # -- a policy on a log -----------------------------------------------------------------
 
 
-def rounds_of(policy, logs):
+def policy_rounds(policy, logs):
     """Return what checks of a policy read of logs in memory."""
     slates = isinstance(logs, SlateLogs)
     return SlateRounds(policy, logs) if slates else PolicyRounds(policy, logs)

@@ -8,9 +8,9 @@ from skope_ope._inside import inside
 from skope_ope.audit._policy_checks import (
     action_findings,
     alike_rounds_findings,
-    slate_weight_findings,
+    slate_policy_findings,
+    summed_weight_findings,
     unsupported_findings,
-    weight_findings,
     weighted_reward_findings,
 )
 from skope_ope.audit._sources import PolicyOnLogs, PolicyRounds, SlateRounds
@@ -32,7 +32,7 @@ SHORT = 10  # rounds of a life
 OF_POLICY = (
     unsupported_findings,
     action_findings,
-    weight_findings,
+    summed_weight_findings,
     weighted_reward_findings,
 )
 TOLD_OF_LOG = ("few_rewards", "few_groups")
@@ -50,7 +50,7 @@ def doubts_of(logs, policy, found):
     known, checks, stop = PolicyOnLogs(policy, logs), (), None
     findings = known.learned + alike_rounds_findings(known)[1]
     if isinstance(logs, SlateLogs):
-        rounds, checks = SlateRounds(policy, logs), (slate_weight_findings,)
+        rounds, checks = SlateRounds(policy, logs), (slate_policy_findings,)
     elif not learns(policy):
         weighed = _weighed(logs, found["situation"])
         rounds, checks = PolicyRounds(policy, weighed), OF_POLICY

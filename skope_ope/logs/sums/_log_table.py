@@ -13,17 +13,17 @@ from skope_ope.logs.sums._row_sample import RowSample
 
 PREFIX = "log_"
 # How what is held is stored, and read again; what is None is left out.
-NUMBER, ARRAY, TIME, TUPLE, LIST = "number", "array", "time", "tuple", "list"
-LABELS, COLUMNS, COUNTS = "labels", "labels by name", "counts by length"
-GROUPS = {"words": ARRAY, "sums": COLUMNS, "complete": NUMBER, "limits": TUPLE}
-PROPENSITIES = (*PROPENSITY_SUMS, "n_actions", "low", "high")
-HELD = {
+NUMBER, ARRAY, MOMENT, TUPLE, LIST = "number", "array", "time", "tuple", "list"
+LABELS, BY_NAME, COUNTS = "labels", "labels by name", "counts by length"
+GROUPS = {"words": ARRAY, "sums": BY_NAME, "complete": NUMBER, "limits": TUPLE}
+OF_PROPENSITIES = (*PROPENSITY_SUMS, "n_actions", "low", "high")
+STORED = {
     GroupSums: GROUPS,
     PairSums: {"taken": ARRAY, "by": ARRAY, "words": ARRAY, "complete": NUMBER},
     PropensitySums: {
-        **dict.fromkeys(PROPENSITIES, NUMBER),
+        **dict.fromkeys(OF_PROPENSITIES, NUMBER),
         **dict.fromkeys(("by_action", "law", "offered"), ARRAY),
-        "small": COLUMNS,
+        "small": BY_NAME,
     },
     OrderSums: {
         "stretches": ARRAY,
@@ -35,7 +35,7 @@ HELD = {
         **dict.fromkeys(("most", "by_origin"), NUMBER),
         **dict.fromkeys(("origin", "position", "key"), ARRAY),
         "origins": LIST,
-        "columns": COLUMNS,
+        "columns": BY_NAME,
     },
 }
 LOG = {
@@ -43,7 +43,7 @@ LOG = {
     **dict.fromkeys(("reward_sum", "reward_low", "reward_high"), NUMBER),
     **dict.fromkeys(("n_rewarded", "propensity_estimated", "_binary"), NUMBER),
     **dict.fromkeys(("_action_counts", "_logger_counts"), ARRAY),
-    **dict.fromkeys(("first_time", "last_time"), TIME),
+    **dict.fromkeys(("first_time", "last_time"), MOMENT),
     **dict.fromkeys(("actions", "loggers"), LABELS),
     "fields": LIST,
     "reward_range": TUPLE,
@@ -67,18 +67,18 @@ def table_of(sums, n_rows=None):
             held[name] = held[name].reduced(min(n_rows, held[name].most))
     table = _stored(held, LOG) | {"origins": np.array(list(orders), dtype=str)}
     for k, order in enumerate(orders.values()):
-        table |= _named(f"order{k}", _stored(vars(order.joined()), HELD[OrderSums]))
+        table |= _named(f"order{k}", _stored(vars(order.joined()), STORED[OrderSums]))
     return _named(PREFIX[:-1], table)
 
 
 def fill(sums, table):
     """Give an empty `LogSums` what `table_of` wrote."""
     own = {name: np.asarray(one) for name, one in _part(PREFIX[:-1], table).items()}
-    vars(sums).update(_read(own, LOG))
+    vars(sums).update(_held_by(own, LOG))
     sums.fields = frozenset(sums.fields)
     sums.orders = {}
     for k, origin in enumerate(own["origins"].tolist()):
-        order = _read_one(_part(f"order{k}", own), OrderSums)
+        order = _restored(_part(f"order{k}", own), OrderSums)
         order.stretches = order.stretches.reshape(-1, len(NUMBERS))
         sums.orders[origin] = order
     for rows in (sums.sample, sums.first):
@@ -104,9 +104,9 @@ def _stored(held, kinds):
         value = held[name]
         if value is None:
             continue
-        if kind in HELD:
-            table |= _named(name, _stored(vars(value), HELD[kind]))
-        elif kind == COLUMNS:
+        if kind in STORED:
+            table |= _named(name, _stored(vars(value), STORED[kind]))
+        elif kind == BY_NAME:
             for column, values in value.items():
                 table |= _named(name, arrays_of_labels(column, values))
         elif kind == LABELS:
@@ -118,18 +118,18 @@ def _stored(held, kinds):
     return table
 
 
-def _read(table, kinds):
+def _held_by(table, kinds):
     """Return what `_stored` wrote, by name."""
     held = {}
     for name, kind in kinds.items():
         value, part = table.get(name), _part(name, table)
-        if kind in HELD:
-            value = _read_one(part, kind) if part else None
-        elif kind == COLUMNS:
+        if kind in STORED:
+            value = _restored(part, kind) if part else None
+        elif kind == BY_NAME:
             value = _read_columns(part)
         elif kind == LABELS:
             value = labels_of_arrays(name, table)
-        elif value is not None and kind == TIME:
+        elif value is not None and kind == MOMENT:
             value = value[()]
         elif value is not None and kind != ARRAY:
             value = value.item() if kind == NUMBER else value.tolist()
@@ -141,9 +141,9 @@ def _read(table, kinds):
     return held
 
 
-def _read_one(table, kind):
+def _restored(table, kind):
     out = kind.__new__(kind)
-    vars(out).update(_read(table, HELD[kind]))
+    vars(out).update(_held_by(table, STORED[kind]))
     return out
 
 

@@ -12,10 +12,9 @@ from skope_ope.logs._row_container import is_drawn
 from skope_ope.logs._slate_fields import WEIGHT_COLUMN, column_weights, is_uniform
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs.checks._adaptive_logger import segment_numbers
+from skope_ope.logs.sums._group_sums import SPARE, TOP
 
 BLOCK = 1 << 14  # rows whose hashes stay in the cache
-SPARE = 6.0  # standard errors by which a first guess takes more rows than are kept
-TOP = 2.0**64
 HALF = np.uint64(32)
 ODD = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -275,7 +274,7 @@ def _context(numbers, n_rounds):
 FEWEST_SLATES = 2_000  # rounds where pages offer different candidates:
 MOST_BYTES = 8_000_000  # of what these offer
 UNIFORM = "uniform"  # the column of slates whose logger is
-ALL = np.zeros(0, dtype=np.uint8)  # of a page that offers all candidates
+ALL_OFFERED = np.zeros(0, dtype=np.uint8)  # of a page that offers all candidates
 
 
 def most_slates(logs, most):
@@ -296,7 +295,7 @@ def columns_of_slates(logs, rows):
     """Return what is kept of some slates: nothing where no test looks at them."""
     if not _is_kept(logs):
         return {}
-    offered = np.tile(ALL, (len(rows), 1))
+    offered = np.tile(ALL_OFFERED, (len(rows), 1))
     if logs.offered is not None:
         bits = np.packbits(logs.offered[rows], axis=-1)
         offered = bits.reshape(len(rows), int(np.prod(bits.shape[1:])))
