@@ -78,7 +78,7 @@ def fill(sums, table):
     sums.fields = frozenset(sums.fields)
     sums.orders = {}
     for k, origin in enumerate(own["origins"].tolist()):
-        order = _restored(_part(f"order{k}", own), OrderSums)
+        order = _held_object(_part(f"order{k}", own), OrderSums)
         order.stretches = order.stretches.reshape(-1, len(NUMBERS))
         sums.orders[origin] = order
     for rows in (sums.sample, sums.first):
@@ -124,7 +124,7 @@ def _held_by(table, kinds):
     for name, kind in kinds.items():
         value, part = table.get(name), _part(name, table)
         if kind in STORED:
-            value = _restored(part, kind) if part else None
+            value = _held_object(part, kind) if part else None
         elif kind == BY_NAME:
             value = _read_columns(part)
         elif kind == LABELS:
@@ -141,7 +141,7 @@ def _held_by(table, kinds):
     return held
 
 
-def _restored(table, kind):
+def _held_object(table, kind):
     out = kind.__new__(kind)
     vars(out).update(_held_by(table, STORED[kind]))
     return out
