@@ -8,21 +8,27 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
-from skope_ope.audit._checks import LOG_CHECKS, SLATE_CHECKS
-from skope_ope.audit._lazy_audit import lazy_audits, refuse_frame, small_logs
-from skope_ope.audit._model_facts import reward_model_facts
-from skope_ope.audit._policy_checks import policy_findings
+from skope_ope.audit._checks import SLATES, run_checks
 from skope_ope.audit._result import Audit, explained
-from skope_ope.audit._slate_policy_checks import slate_policy_findings
+from skope_ope.audit._sources import (
+    FileSource,
+    MemorySource,
+    refuse_frame,
+    small_logs,
+)
+from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators.base._question import (
     check_columns,
     policies_by_name,
     refuse_arrays,
 )
+from skope_ope.evaluators.slate import SlateDirectMethod
+from skope_ope.evaluators.static import DirectMethod
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import rows_told_by_files
+from skope_ope.policies import UniformPolicy
 from skope_ope.policies._adaptive import AdaptivePolicy
 
 
@@ -100,29 +106,39 @@ def audit(
 
 def audits(policies, logs, random_state=0, n_jobs=None, *model):
     """Audit a log, alone and for several policies; the log is checked once."""
-    how = random_state, n_jobs, *model
-    if isinstance(logs, LazyLogs):
+    if not isinstance(logs, LazyLogs):
+        source = MemorySource(logs, random_state)
+    else:
         refuse_frame(logs)
         refuse_arrays(policies)
         check_columns(logs, policies)
         few = small_logs(logs, n_jobs)
-        if few is None:
-            return lazy_audits(policies, logs, *how)
-        with rows_told_by_files(logs, few):
-            return audits(policies, few, *how)
-    slates = isinstance(logs, SlateLogs)
-    facts, findings = {}, []
-    for check in SLATE_CHECKS if slates else LOG_CHECKS:
-        told, found = check(logs, random_state)
-        facts |= told
-        findings += found
-    facts |= reward_model_facts(logs, *how)
+        if few is not None:
+            with rows_told_by_files(logs, few):
+                return audits(policies, few, random_state, n_jobs, *model)
+        source = FileSource(logs, random_state, n_jobs)
+    kind, random = source.kind, source.random
+    facts, findings = run_checks(kind, source.parts(), random, source.facts)
+    facts |= reward_model_facts(source, n_jobs, *model)
     of_policies = {}
-    of_policy = slate_policy_findings if slates else policy_findings
     for name, policy in policies.items():
-        told, found = of_policy(policy, logs, random_state)
+        told, found = run_checks(kind, source.parts_of(policy), random)
         of_policies[name] = Audit(facts | told, explained(findings + found), True)
     return Audit(facts, explained(findings)), of_policies
+
+
+def reward_model_facts(source, n_jobs=None, reward_model=None, cv=None):
+    """Return how well a reward model predicts rewards out of fold, if there is one."""
+    if reward_model is None:
+        return {}
+    # the fit is the same for all policies
+    if source.kind == SLATES:
+        policy, method = source.rows.slate, SlateDirectMethod()
+    else:
+        policy, method = UniformPolicy(), DirectMethod()
+    how = {"random_state": source.random, "n_jobs": n_jobs}
+    table = quiet_table(policy, source.rows, {"": method}, reward_model, cv, **how)
+    return {"R^2 of the reward model, out of fold": table[""].diagnostics["model_r2"]}
 
 
 # -- `logs.audit()`: logs stand above the audit, so it gives them their method ---------

@@ -1,107 +1,158 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a log can answer for a policy: its support, its weights, its balance."""
+"""Whether a log can answer for a policy: what it learned from, support and weights."""
 
-from functools import cached_property, partial
-from math import isnan, log
+from dataclasses import replace
+from math import isnan, nan
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from skope_ope.audit._support import support_of
-from skope_ope.evaluators.core._action_shares import LOGGED_PROBA, ActionShares
-from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
-from skope_ope.evaluators.core._engine import terms_of
+from skope_ope.evaluators.core._diagnostics import Diagnostics
+from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._entries import LARGE_WEIGHT
 from skope_ope.evaluators.core._jobs import evaluate_jobs
-from skope_ope.evaluators.core._mean_weight import SURE, UNSEEN, log_evidence
-from skope_ope.evaluators.core._overlap import Support
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._target import Target, refuse_learning
-from skope_ope.evaluators.core._warnings import has_groups, learned_findings
-from skope_ope.evaluators.core._weight_findings import overlap_findings
-from skope_ope.evaluators.static._snips import SNIPS
-from skope_ope.exceptions import PropensityWarning, TailWarning
-from skope_ope.intervals._tail_shape import UNRELIABLE, is_bounded, tail_shape
-from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._validation import plain
-from skope_ope.logs.checks._context_columns import (
-    capital,
-    columns_tested,
-    context_columns,
-    in_words,
-    sampled_rows,
+from skope_ope.evaluators.core._slates import of_weights, overlaps_of_terms
+from skope_ope.evaluators.core._support_findings import (
+    slate_support_findings,
+    support_findings,
 )
+from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._warnings import has_groups
+from skope_ope.evaluators.core._weight_findings import overlap_findings
+from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
+from skope_ope.evaluators.slate._slate_ips import SlateIPS
+from skope_ope.evaluators.static._snips import SNIPS
+from skope_ope.exceptions import TailWarning
+from skope_ope.intervals._tail_shape import UNRELIABLE, is_bounded, tail_shape
+from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs._slate_fields import has_slot_rewards
+from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._lost_rows import with_dropped
-from skope_ope.policies._learned_rounds import rounds_in_doubt, share_of_learned_groups
+from skope_ope.policies._constant_policy import ConstantPolicy
+from skope_ope.policies._learned_rounds import (
+    rounds_in_doubt,
+    share_of_learned_groups,
+)
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_policy import GivenMarginals
 
 NO_WEIGHTS = "not possible: no propensities"
 
 
-def policy_findings(policy, logs, random_state):
-    """Return facts and findings about a policy on a log."""
-    if logs.sample_weight is not None and not logs.sample_weight.any():
-        return {"checks of the policy": "not possible: all sample weights are 0"}, []
-    rounds = PolicyRounds(policy, logs)
-    facts, found = support_of(rounds)
-    found = training_findings(policy, logs) + found
-    if not rounds.known:
-        return facts | {"weights of the policy": NO_WEIGHTS}, found
-    parts = [weights_of_policy(rounds)]
-    if not any(one.name == "impossible_propensity" for one in parts[0][1]):
-        parts.append(balance_of(rounds, check_random_state(random_state)))
-        parts.append(clipping_of(rounds))
-    for told, more in parts:
-        facts |= told
-        found += more
+# -- whether a log holds what a policy does, by its actions and by its loggers ---------
+
+ONE_ACTION = "one_action"
+MOST_TABLE_ACTIONS = 20  # of a table
+OUT_OF_REACH = 0.05  # of the policy's probability: then it is worth a note
+
+
+def unsupported_findings(rounds, random_state=None):
+    """Return what the policy wants and the logger never does."""
+    mass = {"unsupported mass": float(rounds.overlap.missing_mass)}
+    return {} if rounds.target.logged_only else mass, [
+        replace(one, actions=rounds.never_logged())
+        for one in support_findings(rounds.overlap, rounds.logs)
+    ]
+
+
+def action_findings(rounds, random_state=None):
+    """Return what the policy does by action and logger, and what is out of reach."""
+    facts, found = {}, []
+    if rounds.target.logged_only:
+        facts["unsupported mass"] = (
+            "not known: the probabilities of the logged actions do not show what "
+            "else the policy does"
+        )
+    if rounds.wanted is not None:
+        facts["actions of the policy"] = _by_action(rounds)
+        found += _one_action(rounds)
+    if rounds.unreached == rounds.unreached:
+        facts["mass beyond weight sqrt(n)"] = rounds.unreached
+        found += _reach_findings(rounds)
+    if rounds.known and rounds.logs.loggers is not None:
+        facts["loggers and the policy"] = _by_logger(rounds)
     return facts, found
 
 
-# -- what a policy does in the rounds of a log, from one pass over them ----------------
+def _one_action(rounds):
+    """Return a note where a rule that may choose takes one action in all rounds."""
+    policy, logs = rounds.target.policy, rounds.logs
+    constant = isinstance(policy, ConstantPolicy) or rounds.target.array is not None
+    if constant or not logs.n_features or logs.n_actions < 2:
+        return []
+    if rounds.wanted.max() < 1 - 1e-12:
+        return []
+    label = plain(logs.actions[int(rounds.wanted.argmax())])
+    return [
+        Finding(
+            ONE_ACTION,
+            "note",
+            f"The policy takes action {label!r} in all rounds.",
+            (
+                "If its rule should tell contexts apart, compare the values that it "
+                "names with those of the context: one may be misspelt.",
+            ),
+            effect=1.0,
+            actions=(label,),
+        )
+    ]
 
 
-class PolicyRounds:
-    """A policy on the rounds of a log that enter estimates."""
+def _by_action(rounds):
+    """Return the policy's most likely actions: its share and the log's."""
+    logs, wanted = rounds.logs, rounds.wanted
+    order = np.argsort(-wanted, kind="stable")[:MOST_TABLE_ACTIONS]
+    counts = np.bincount(logs.action_index, minlength=logs.n_actions)[order]
+    table = {
+        "action": [plain(logs.actions[k]) for k in order],
+        "policy's share": wanted[order].tolist(),
+        "logged share": (counts / len(logs)).tolist(),
+        "rounds": counts.tolist(),
+    }
+    if rounds.known:
+        largest = np.zeros(logs.n_actions)
+        np.maximum.at(largest, logs.action_index, rounds.w)
+        table["largest weight"] = largest[order].tolist()
+    return table
 
-    def __init__(self, policy, logs):
-        self.target, self.all_logs = Target(policy, logs), logs
-        refuse_learning("an audit", self.target)
-        self.positive = PositiveRounds(logs, combined_weights(logs, None))
-        support, shares = Support(self.positive), ActionShares(self.positive)
-        observers = [support, shares]
-        given = logs, self.target, None, self.positive, observers
-        [self.pi] = terms_of(LOGGED_PROBA, *given)
-        self.overlap = support.overlaps[id(self.target)]
-        self.wanted, self.unreached = shares.wanted, shares.unreached
 
-    @property
-    def logs(self):
-        """The rounds that enter."""
-        return self.positive.logs
+def _by_logger(rounds):
+    """Return how well the rounds of every logger serve the policy."""
+    logs, w = rounds.logs, rounds.counted
+    who, n = logs.logger_index, len(logs.loggers)
+    count = np.bincount(who, minlength=n)
+    used = np.flatnonzero(count)
+    first, second = np.bincount(who, w, n), np.bincount(who, w * w, n)
+    size = np.divide(first**2, second, out=np.zeros(n), where=second > 0)
+    return {
+        "logger": [plain(label) for label in logs.loggers[used]],
+        "rounds": count[used].tolist(),
+        "effective rounds": size[used].tolist(),
+        "mean weight": (first[used] / count[used]).tolist(),
+    }
 
-    @property
-    def known(self):
-        """Whether the propensities are."""
-        return self.all_logs.propensity is not None
 
-    @cached_property
-    def w(self):
-        """Weights of the rounds that enter, ndarray."""
-        return self.positive.of(self.pi) / self.logs.propensity
-
-    @cached_property
-    def omega(self):
-        """Their sample weights, of mean one, or None."""
-        omega = self.positive.omega
-        return None if omega is None else self.positive.of(omega)
-
-    @cached_property
-    def counted(self):
-        """Weights times sample weights."""
-        return self.w if self.omega is None else self.omega * self.w
+def _reach_findings(rounds):
+    beyond = rounds.unreached
+    if beyond <= OUT_OF_REACH:
+        return []
+    n = rounds.positive.n
+    return [
+        Finding(
+            "out_of_reach",
+            "note",
+            f"{beyond:.1%} of the policy's probability is on actions with a weight "
+            f"above sqrt(n) = {figure(n**0.5, 3)} in their context. The logger "
+            "takes them so rarely that hardly any round shows their reward.",
+            (
+                "Compare clipped values: their bias is at most this share of the "
+                "range of the rewards. Or collect logs closer to the policy.",
+            ),
+            number=beyond,
+            effect=beyond,
+        )
+    ]
 
 
 # -- what the importance weights of a policy tell, and what their size alone misses
@@ -109,24 +160,32 @@ class PolicyRounds:
 TOP_SHARE = 0.01  # of the rounds
 
 
-def weights_of_policy(rounds):
-    """Return facts and findings about the weights of a policy."""
+def summed_weight_findings(rounds, random_state=None):
+    """Return facts and findings about the sums of the weights of a policy."""
+    if not rounds.known:
+        return {"weights of the policy": NO_WEIGHTS}, []
     overlap = rounds.overlap
     if is_huge(overlap.max_w):
-        found = huge_weight_finding(rounds.logs, rounds.w)
-        return {"largest weight": overlap.max_w}, [found]
-    found = [
-        one
-        for one in overlap_findings(overlap, rounds.logs, rounds.target)
-        if one.name != "unsupported_mass"
-    ]
-    facts = weight_facts(overlap) | {
-        "policy's mass on weights above 20": float(
-            (rounds.counted * (rounds.w > LARGE_WEIGHT)).mean()
-        )
+        return {"largest weight": overlap.max_w}, [rounds.huge_weight()]
+    facts = {
+        "effective sample size": overlap.effective_sample_size,
+        "effective share": overlap.effective_sample_size / overlap.n,
+        "largest weight": float(overlap.max_w),
+        "mean weight": overlap.mean_weight,
+        "mean weight, standard errors from 1": overlap.mean_weight_z,
     }
-    if overlap.sum_w == 0:
-        return facts, found
+    found = overlap_findings(overlap, rounds.logs, rounds.target)
+    return facts, [one for one in found if one.name != "unsupported_mass"]
+
+
+def weighted_reward_findings(rounds, random_state=None):
+    """Return facts and findings about large weights and the tail they give rewards."""
+    if not rounds.has_weights:
+        return {}, []
+    large = rounds.counted * (rounds.w > LARGE_WEIGHT)
+    facts = {"policy's mass on weights above 20": float(large.mean())}
+    if rounds.overlap.sum_w == 0:
+        return facts, []
     size = np.abs(rounds.counted * rounds.logs.reward)
     facts["share of the largest 1% of weighted rewards"] = _top_share(size)
     shape, error = weighted_tail(rounds.counted, rounds.logs.reward)
@@ -135,18 +194,7 @@ def weights_of_policy(rounds):
         if isnan(shape)
         else shape
     )
-    return facts, found + tail_findings(shape, error)
-
-
-def weight_facts(overlap):
-    """Return what sums of the weights tell, by name."""
-    return {
-        "effective sample size": overlap.effective_sample_size,
-        "effective share": overlap.effective_sample_size / overlap.n,
-        "largest weight": float(overlap.max_w),
-        "mean weight": overlap.mean_weight,
-        "mean weight, standard errors from 1": overlap.mean_weight_z,
-    }
+    return facts, tail_findings(shape, error)
 
 
 def _top_share(size):
@@ -205,8 +253,10 @@ ALTERED = (
 )
 
 
-def clipping_of(rounds):
+def clipping_findings(rounds, random_state=None):
     """Return a table of self-normalised values, and a note where they differ."""
+    if not rounds.has_weights:
+        return {}, []
     # The self-normalised estimate does not sink just because weights are cut: what
     # moves it are the rounds that have large ones.
     top = float(rounds.w.max())
@@ -258,13 +308,25 @@ def clipping_of(rounds):
 # -- whether a policy has learned from the rounds, and whether anybody can tell --------
 
 
-def training_findings(policy, logs):
-    """Return a finding where a policy has learned from the rounds, or may have."""
-    learned = learned_findings(policy, logs)
-    learned = learned or _learned_groups(policy, logs)
-    share, repeats = (0.0, 0.0) if learned else rounds_in_doubt(policy, logs)
+def no_weight_facts(random_state=None):
+    """Return the fact that no round counts."""
+    return {"checks of the policy": "not possible: all sample weights are 0"}, []
+
+
+def learned_rounds_findings(rounds, random_state=None):
+    """Return the finding that a policy has learned from the rounds."""
+    return {}, rounds.learned
+
+
+def alike_rounds_findings(rounds, random_state=None):
+    """Return a note where a policy may have learned from rounds like these."""
+    policy, logs = rounds.policy, rounds.all_logs
+    if rounds.learned:
+        return {}, []
+    found = _learned_groups(policy, logs)
+    share, repeats = (0.0, 0.0) if found else rounds_in_doubt(policy, logs)
     if share == 0:
-        return learned
+        return {}, found
     copies = f" ({repeats:.1%} repeat an earlier one)" if repeats else ""
     alike = (
         f"{share:.1%} of these rounds have the same content as a round that it "
@@ -272,7 +334,7 @@ def training_findings(policy, logs):
     )
     if isnan(share):
         alike = "these rounds lack columns or fields of the rounds that it learned from"
-    return [
+    return {}, [
         Finding(
             "rows_not_recognised",
             "note",
@@ -319,158 +381,84 @@ def _learned_groups(policy, logs):
     ]
 
 
-# -- whether weighted rounds have the contexts that all rounds have --------------------
-# Weights leave the distribution of contexts as it is: for every bounded function g of a
-# column with mean :math:`\bar g`,
-# .. math:: E\Big[\sum_i w_i (g_i - \bar g)\Big] = 0.
-# An alarm needs an effect, a distance of more than a tenth of a standard deviation, and
-# evidence that the weights that are possible and were not met do not explain it: the
-# e-value of the mean weight (`_mean_weight`) on :math:`\pm w (g - \bar g)`.
+# -- the weights of a slate policy ----------------------------------------------------
 
-MOST_BALANCED_ROUNDS = 50_000
-DISTANCE = 0.1  # standard deviations
-CLIPPED_AT = 3.0  # standard deviations: values beyond count as this far
-MOST_CONTRASTS = 10  # of a categorical column
-RARE_CATEGORY = 0.01  # share of a category that is too small to be balanced
+NO_LOGGER = "not possible: neither the logging policy nor propensities are known"
+# Evaluators that take other weights, or none.
+SPARED = {
+    "slates": ("PseudoInverse", "SlateDoublyRobust", "mean reward"),
+    "slots": ("SlateIPS", "mean reward"),
+}
+FACT_NAMES = {
+    "effective_sample_size": "effective sample size",
+    "effective_share": "effective share",
+    "max_weight": "largest weight",
+    "mean_weight": "mean weight",
+    "expected_weight": "mean weight expected",
+}
 
 
-def balance_of(rounds, random_state):
-    """Return a table of the columns, and a finding about those out of balance."""
-    logs, rows = rounds.logs, None
-    if not logs.n_features or not rounds.overlap.sum_w or len(logs) < 2:
-        return {}, []
-    w, omega, group = rounds.w, rounds.omega, logs.group_index
-    if len(logs) > MOST_BALANCED_ROUNDS:
-        rows = sampled_rows(len(logs), MOST_BALANCED_ROUNDS, random_state)
-        w, omega, group = (
-            None if x is None else x[rows] for x in (rounds.w, rounds.omega, group)
-        )
-    omega = np.ones(len(w)) if omega is None else omega
-    largest = UNSEEN * max(1 / float(logs.propensity.min()), float(w.max()))
-    measure = _Measure(w, omega, group, largest)
-    columns = context_columns(logs.context, rows)
-    label = partial(_level_at, logs.context, rows)
-    parts = [
-        (column, *part) for column in columns for part in _contrasts(column, label)
-    ]
-    found = [(column, what, measure(values)) for column, what, values in parts]
-    found = [one for one in found if one[2] is not None]
-    found.sort(key=lambda one: -abs(one[2].distance))
+def slate_policy_findings(rounds, random_state=None):
+    """Return facts and findings about the weights of a slate policy."""
+    # The weights are those of whole slates (`SlateIPS`) and, where the logging policy
+    # is known, those of slots (`PseudoInverse`).
+    target, logs = rounds.target, rounds.all_logs
+    if target.only_moves:
+        told = "not possible: the policy moves what was shown, it has no weights"
+        return {"weights of the policy": told}, []
+    if logs.logging_policy is None and logs.propensity is None:
+        return {"weights of the policy": NO_LOGGER}, []
+    facts, found = {}, []
+    for what, evaluator in _evaluators(target, logs).items():
+        told, more = _weight_findings_of(evaluator.fit(logs), target, logs, what)
+        facts |= told
+        found += more
+    return facts, found
+
+
+def _evaluators(target, logs):
+    """Return whose weights are looked at, by what they compare."""
+    logger, found = logs.logging_policy, {}
+    told = logs.propensity is not None or hasattr(logger, "slate_proba")
+    whole = not isinstance(target.policy, GivenMarginals)
+    if told and whole and hasattr(target.policy, "slate_proba"):
+        found["slates"] = SlateIPS()
+    if isinstance(logger, BaseSlatePolicy):
+        found["slots"] = PseudoInverse(outside_range="exclude")
+    return found
+
+
+def _weight_findings_of(evaluator, target, logs, what):
+    terms = evaluator.slate_terms(target, target.logs)
+    positive = terms.positive(logs, combined_weights(logs, None))
+    pair = overlaps_of_terms(terms, positive.design)
+    entries, found, _ = of_weights(*pair, terms.supported, has_slot_rewards(logs))
+    entries = Diagnostics(entries | terms.diagnostics)
     facts = {
-        "balance of the context": {
-            "column": [f"{column.name}{what}" for column, what, _ in found],
-            "mean": [one.mean for *_, one in found],
-            "weighted mean": [one.weighted for *_, one in found],
-            "distance in sd": [one.distance for *_, one in found],
-            "standard error": [one.error for *_, one in found],
-        }
+        f"{name} ({what})": entries[key]
+        for key, name in FACT_NAMES.items()
+        if key in entries
     }
-    part = columns_tested(logs.context)
-    if part is not None:
-        facts["columns tested for balance"] = part
-    sure = SURE + log(2 * max(len(found), 1))
-    off = [
-        one
-        for one in found
-        if abs(one[2].distance) > DISTANCE and one[2].evidence > sure
+    lost = entries.get("unsupported_share", entries.get("outside_range_share", nan))
+    if not isnan(lost):
+        facts[f"share never shown ({what})"] = lost
+    support = [
+        replace(one, spares=SPARED[what]) for one in slate_support_findings(lost, what)
     ]
-    return facts, [_imbalance_finding(off, logs)] if off else []
-
-
-def _level_at(context, rows, name, place):
-    """Return the value of a column of a frame in one of the rows that are looked at."""
-    frame = import_narwhals().from_native(context, eager_only=True)
-    return plain(frame.get_column(name)[int(place if rows is None else rows[place])])
-
-
-def _contrasts(column, label):
-    """Yield what is measured of a column: its numbers, or its frequent categories."""
-    values = column.values
-    if not column.categorical:
-        yield "", np.where(np.isfinite(values), values, np.nan)
-        return
-    for level in range(MOST_CONTRASTS):
-        inside = values == level
-        if not inside.any():
-            return
-        value = label(column.name, int(inside.argmax()))
-        yield f" = {value!r}", inside.astype(float)
-
-
-class _Measure:
-    """Measures the balance of values."""
-
-    def __init__(self, w, omega, group, largest):
-        self.w, self.omega, self.largest = omega * w, omega, largest
-        self.group = None if group is None else np.unique(group, return_inverse=True)[1]
-        self.unit = float(self._by_unit(omega).max())
-
-    def _by_unit(self, values):
-        return values if self.group is None else np.bincount(self.group, values)
-
-    def __call__(self, values):
-        """Return the `_Balance` of some values, None where they do not vary."""
-        known = np.isfinite(values)
-        w, omega = self.w * known, self.omega * known
-        values = np.where(known, values, 0.0)
-        total, weight = float(omega.sum()), float(w.sum())
-        peak = float(np.abs(values).max())
-        if not (total and weight and peak):
-            return None
-        values = values / peak  # squares of what is left are numbers
-        mean = float(omega @ values) / total
-        sd = float(np.sqrt(omega @ (values - mean) ** 2 / total))
-        if not sd > 1e-12:
-            return None
-        g = np.clip((values - mean) / sd, -CLIPPED_AT, CLIPPED_AT)
-        centre, drawn = float(omega @ g) / total, float(w @ g) / weight
-        change = w * (g - drawn) / weight - omega * (g - centre) / total
-        influence = self._by_unit(change)
-        bound = 2 * CLIPPED_AT * self.largest * self.unit
-        term = self._by_unit(w * (g - centre)) / bound
-        sums = float(term.sum()), float(term @ term)
-        return _Balance(
-            mean * peak,
-            float(w @ values) / weight * peak,
-            drawn - centre,
-            float(np.sqrt(influence @ influence)),
-            log_evidence(abs(sums[0]), sums[1]),
-        )
-
-
-class _Balance:
-    """Mean, weighted mean, their distance in sd, its error, and ln E against chance."""
-
-    def __init__(self, mean, weighted, distance, error, evidence):
-        self.mean, self.weighted, self.distance = mean, weighted, distance
-        self.error, self.evidence = error, evidence
-
-
-def _imbalance_finding(off, logs):
-    told = [
-        f"{column.label}{what} by {one.distance:+.2f} standard deviations"
-        for column, what, one in off
+    found = support + [_about_weights(what, one) for one in found]
+    if terms.weight is None or not entries.get("effective_sample_size", 0) > 0:
+        return facts, found
+    counted = np.abs(positive.of(terms.weight))
+    shape, error = weighted_tail(counted, positive.of(logs.reward))
+    if not isnan(shape):
+        name = f"tail shape of weighted rewards ({what}), heavy above {UNRELIABLE}"
+        facts[name] = shape
+    return facts, found + [
+        _about_weights(what, one) for one in tail_findings(shape, error)
     ]
-    worst = off[0][2]
-    return Finding(
-        "covariate_imbalance",
-        "warning",
-        f"{capital(in_words(told))}: the weighted rounds have other contexts than the "
-        "log. Correct weights do not change the contexts.",
-        with_dropped(
-            (
-                "In some contexts the logger never takes the policy's actions, so the "
-                "estimate is about other contexts than those of the log. Evaluate a "
-                "policy that takes only actions that the logger takes.",
-                "The true propensities depend on these columns in another way than the "
-                "recorded ones: check how they were logged.",
-                "The policy or its model learned from these rounds: evaluate it on "
-                "other rounds.",
-            ),
-            logs,
-        ),
-        number=worst.evidence,
-        effect=abs(worst.distance),
-        columns=tuple(dict.fromkeys(column.name for column, *_ in off))[:10],
-        category=PropensityWarning,
-    )
+
+
+def _about_weights(what, finding):
+    """Return a finding that says whose weights it is about: both kinds are checked."""
+    text = f"Weights of {what}: {finding.found}"
+    return replace(finding, found=text, spares=SPARED[what])

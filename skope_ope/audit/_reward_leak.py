@@ -17,6 +17,7 @@ from skope_ope.logs.checks._context_columns import (
 )
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._lost_rows import UNLOGGED, lacks_zeros
+from skope_ope.logs.checks._shift_findings import predicted_by_halves
 
 MOST_FOR_LEAK = 10_000
 FEWEST_FOR_LEAK = 50
@@ -153,14 +154,7 @@ def _terms(X, taken):
 
 def _score(terms, reward, half):
     """Return the R^2 of least squares, each half predicted from the other."""
-    predicted = np.empty(len(reward))
-    for told in (half == 0, half == 1):
-        middle, level = terms[~told].mean(axis=0), reward[~told].mean()
-        A = terms[~told] - middle
-        gram = A.T @ A
-        gram.flat[:: len(gram) + 1] += RIDGE_OF_LEAK * len(A)
-        weight = np.linalg.solve(gram, A.T @ (reward[~told] - level))
-        predicted[told] = level + (terms[told] - middle) @ weight
+    predicted = predicted_by_halves(terms, reward, half, ridge=RIDGE_OF_LEAK)
     along = interpolated(predicted, reward)
     return max(r2_of(predicted, reward), r2_of(along, reward))
 

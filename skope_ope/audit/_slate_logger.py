@@ -13,11 +13,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._mean_weight import SURE
-from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import EMPTY, column_weights, is_uniform
-from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._finding import propensity_alarm
 from skope_ope.logs.checks._propensity_findings import SHARPNESS, chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 from skope_ope.logs.checks._shared_pages import PAIR_NAME, pair_findings
@@ -60,14 +59,8 @@ def slate_logger_findings(logs, random_state=0):
     # their weights, so that the rounds that are compared are independent and those of
     # the policy.
     policy = logs.logging_policy
-    if policy is None:
-        return {SLATE_FACT: "not possible: the log has no logging_policy"}, []
-    if not hasattr(policy, "prefix_proba"):
-        return {SLATE_FACT: "not possible: the logging policy has no prefix_proba"}, []
-    if not getattr(policy, "exact", True):
-        return {
-            SLATE_FACT: "not possible: the policy's probabilities are means of draws"
-        }, []
+    if (why := _why_untested(policy)) is not None:
+        return {SLATE_FACT: f"not possible: {why}"}, []
     random = check_random_state(random_state)
     rows = _independent_rows(logs, random)
     drawn = logs[rows]
@@ -75,7 +68,7 @@ def slate_logger_findings(logs, random_state=0):
         proba = np.asarray(policy.prefix_proba(drawn), dtype=float)
     except ValueError as error:
         return {SLATE_FACT: "not possible: the policy refuses these rounds"}, [
-            _logger_alarm(
+            propensity_alarm(
                 "logging_policy_refuses",
                 "The logging policy gives no probabilities for the logged "
                 f"slates: {error}",
@@ -104,6 +97,17 @@ def slate_logger_findings(logs, random_state=0):
         findings += _count_findings(laws, code) + _calibration_findings(laws, code)
         findings += _misfit_findings(drawn, rows, laws[:, 0], code[:, 0], random)
     return facts, findings
+
+
+def _why_untested(policy):
+    """Return why no slate is compared with a logging policy, None where they are."""
+    if policy is None:
+        return "the log has no logging_policy"
+    if not hasattr(policy, "prefix_proba"):
+        return "the logging policy has no prefix_proba"
+    if not getattr(policy, "exact", True):
+        return "the policy's probabilities are means of draws"
+    return None
 
 
 def _rounds_compared(logs, n_rows):
@@ -164,7 +168,7 @@ def _contradicting_propensities(drawn, rows, proba):
     worst = off[np.argsort(-gap[off], kind="stable")[:10]]
     row = worst[0]
     return [
-        _logger_alarm(
+        propensity_alarm(
             "contradicting_propensity",
             f"The recorded propensities of {len(off):,} of {len(drawn):,} slates "
             f"differ from the logging policy's: row {_row_name(drawn, rows, row)} has "
@@ -187,7 +191,7 @@ def _impossible_slates(drawn, rows, never, proba):
     slot = int(np.flatnonzero(proba[row] <= 0)[0])
     shown = int(drawn.slate[row, slot])
     what = "leaves it empty" if shown == EMPTY else f"holds candidate {shown}"
-    return _logger_alarm(
+    return propensity_alarm(
         "impossible_slates",
         f"The logging policy cannot compose {len(never):,} of {len(drawn):,} logged "
         f"slates: slot {slot} of row {_row_name(drawn, rows, row)} {what}, which has "
@@ -221,7 +225,7 @@ def _count_findings(laws, code):
         what = f"held candidate {shown}"
     z = float((count[worst] - mean[worst]) / np.sqrt(spread[worst]))
     return [
-        _logger_alarm(
+        propensity_alarm(
             "slate_counts",
             f"Slot {place} {what} {count[worst]:,.0f} times in {len(laws):,} rounds. "
             "Given the slots before, the logging policy expects "
@@ -250,7 +254,7 @@ def _calibration_findings(laws, code):
         return []
     more = "more" if best > 1 else "less"
     return [
-        _logger_alarm(
+        propensity_alarm(
             "slate_calibration",
             f"The logger was {more} sure of its candidates than the logging policy "
             f"says: its temperature divided by {figure(best)} fits the slates better "
@@ -268,7 +272,7 @@ def _misfit_findings(drawn, rows, law, code, random):
     first = BanditLogs(drawn.context, code, drawn.reward, p)
     found = fitted_propensity_findings(first, random)[1]
     return [
-        _logger_alarm(
+        propensity_alarm(
             "slate_misfit",
             "A model that was fitted to other rounds predicts the candidate in slot 0 "
             f"from the context better than the logging policy, by {one.effect:,.0%} on "
@@ -282,8 +286,3 @@ def _misfit_findings(drawn, rows, law, code, random):
         for one in found
         if one.is_alarm
     ]
-
-
-def _logger_alarm(name, found, advice, **numbers):
-    about = {"category": PropensityWarning, **numbers}
-    return Finding(name, "error", found, advice, **about)

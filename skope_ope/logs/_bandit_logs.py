@@ -33,9 +33,9 @@ from skope_ope.logs._validation import (
     plain,
 )
 from skope_ope.logs.checks._adaptive_logger import FIRST_ROUNDS, learning_findings
-from skope_ope.logs.checks._estimated_propensities import estimated_propensity_findings
 from skope_ope.logs.checks._lost_rows import choices_of, left_out_by_chance
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+from skope_ope.logs.checks._propensity_fit import estimated_propensity_findings
 
 TELLING = ("logging_proba", "logger_proba")
 

@@ -5,10 +5,10 @@
 from dataclasses import dataclass
 from math import inf, isfinite, isnan
 
-from skope_ope.audit._support import ONE_ACTION
+from skope_ope.audit._policy_checks import ONE_ACTION
 from skope_ope.evaluators.core._verdict import spares
 from skope_ope.logs._shown_numbers import decimals, error_text, fixed, level_text
-from skope_ope.logs.checks._estimated_propensities import ESTIMATED_PROPENSITIES
+from skope_ope.logs.checks._propensity_fit import ESTIMATED_PROPENSITIES
 from skope_ope.selection._gain_answers import (
     BETTER,
     CANNOT_TELL,

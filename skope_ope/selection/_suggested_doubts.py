@@ -6,19 +6,21 @@ import numpy as np
 
 from skope_ope._inside import inside
 from skope_ope.audit._policy_checks import (
-    PolicyRounds,
-    training_findings,
-    weights_of_policy,
+    action_findings,
+    alike_rounds_findings,
+    slate_policy_findings,
+    summed_weight_findings,
+    unsupported_findings,
+    weighted_reward_findings,
 )
-from skope_ope.audit._slate_policy_checks import slate_policy_findings
-from skope_ope.audit._support import support_of
+from skope_ope.audit._sources import PolicyOnLogs, PolicyRounds, SlateRounds
 from skope_ope.evaluators._recommended import learns
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.static import DoublyRobust
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
-from skope_ope.logs.checks._log_facts import log_facts
+from skope_ope.logs.checks._log_facts import FactSums, log_facts
 from skope_ope.reward_models import ActionRewardModel
 
 TINY_LOG = 100  # rounds
@@ -27,6 +29,12 @@ MANY_MODELS, ROUNDS_PER_MODEL = (
     50,
 )  # actions; rounds per action that a model of each would have
 SHORT = 10  # rounds of a life
+OF_POLICY = (
+    unsupported_findings,
+    action_findings,
+    summed_weight_findings,
+    weighted_reward_findings,
+)
 TOLD_OF_LOG = ("few_rewards", "few_groups")
 
 
@@ -39,18 +47,18 @@ def doubts_of(logs, policy, found):
         return doubts, None
     if learns(policy):
         doubts |= _of_lives(logs, found["evaluator"])
-    findings, stop = training_findings(policy, logs), None
+    known, checks, stop = PolicyOnLogs(policy, logs), (), None
+    findings = known.learned + alike_rounds_findings(known)[1]
     if isinstance(logs, SlateLogs):
-        findings = slate_policy_findings(policy, logs, None)[1]
+        rounds, checks = SlateRounds(policy, logs), (slate_policy_findings,)
     elif not learns(policy):
-        rounds = PolicyRounds(policy, _weighed(logs, found["situation"]))
-        findings += support_of(rounds)[1]
-        if rounds.known:
-            findings += weights_of_policy(rounds)[1]
-            if rounds.overlap.sum_w == 0:
-                stop = NO_OVERLAP
-            else:
-                doubts |= _of_events(logs, rounds)
+        weighed = _weighed(logs, found["situation"])
+        rounds, checks = PolicyRounds(policy, weighed), OF_POLICY
+        if rounds.overlap.sum_w == 0 and rounds.known:
+            stop = NO_OVERLAP
+        elif rounds.known:
+            doubts |= _of_events(logs, rounds)
+    findings += [one for check in checks for one in check(rounds)[1]]
     doubts |= {one.name: one.text for one in findings}
     return doubts, stop
 
@@ -117,7 +125,7 @@ SITUATIONS = {
 
 def _of_log(logs):
     """Return what the log alone makes doubtful."""
-    findings = log_facts(logs, None)[1]
+    findings = log_facts(FactSums(logs))[1]
     doubts = {one.name: one.text for one in findings if one.name in TOLD_OF_LOG}
     if len(logs) < TINY_LOG:
         doubts["tiny_log"] = (

@@ -14,9 +14,9 @@ from skope_ope.evaluators.core._mean_weight import (
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs.checks._estimated_propensities import OTHER_CLASSIFIER
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._lost_rows import with_dropped
+from skope_ope.logs.checks._propensity_fit import OTHER_CLASSIFIER
 
 MADE_FROM_ACTIONS = (
     "The policy's probabilities were made from the logged actions, or learned from "

@@ -23,9 +23,9 @@ from skope_ope.exceptions import (
     TailWarning,
 )
 from skope_ope.logs._shown_numbers import counts, figure
-from skope_ope.logs.checks._estimated_propensities import ESTIMATED_PROPENSITIES
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._lost_rows import UNLOGGED
+from skope_ope.logs.checks._propensity_fit import ESTIMATED_PROPENSITIES
 
 COMPARE = "Compare with an evaluator whose interval leaves nothing out."
 NO_PROPENSITIES = (

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evidence against recorded propensities that holds at any number of rounds."""
 
+from functools import cached_property
 from math import log
 
 import numpy as np
@@ -85,6 +86,32 @@ def log_e_forward(ratio, quarter, share=None, group=None):
     """Return the evidence of predictions from the past: of quarters, and of all."""
     parts = [quarter == 1, quarter == 2, quarter == 3, quarter > 0]
     return log_e_of_parts(ratio, parts, share, group)
+
+
+class Bets:
+    """Bets against propensities on rounds whose quarters in time are known."""
+
+    def __init__(self, quarter, half=None, share=None, group=None):
+        self.quarter, self.share, self.group = quarter, share, group
+        self.plan = crosswise(quarter % 2 if half is None else half)
+
+    @cached_property
+    def plan_ahead(self):
+        """What is learned from the past, and what it predicts."""
+        return forwards(self.quarter)
+
+    def evidence(self, ratio):
+        """Return the logarithm of the e-value of halves that predict each other."""
+        parts = [told for _, told in self.plan]
+        return log_e_of_parts(ratio, parts, self.share, self.group)
+
+    def evidence_ahead(self, ratio):
+        """Return the same of predictions from the past, fair for learners, too."""
+        return log_e_forward(ratio, self.quarter, self.share, self.group)
+
+    def effect(self, ratio):
+        """Return how much likelier a prediction makes a round, as a share."""
+        return misfit_effect(ratio, self.share)
 
 
 def log_mean_exp(logs):

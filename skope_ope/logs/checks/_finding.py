@@ -10,7 +10,7 @@ from numbers import Real
 import numpy as np
 
 from skope_ope._harmless import harmless
-from skope_ope.exceptions import OPEWarning
+from skope_ope.exceptions import OPEWarning, PropensityWarning
 from skope_ope.logs._html import element, tag
 from skope_ope.logs._shown_numbers import figure, wrapped
 from skope_ope.logs._validation import plain
@@ -79,6 +79,13 @@ class Finding:
         return self.category(
             self.text, self.number, name=self.name, severity=self.severity
         )
+
+
+def propensity_alarm(name, found, advice, number=nan, effect=nan, **more):
+    """Return the finding that propensities or a logger are not what was recorded."""
+    given = {"severity": "error", "category": PropensityWarning, **more}
+    numbers = {"number": float(number), "effect": float(effect)}
+    return Finding(name, found=found, advice=advice, **numbers, **given)
 
 
 # -- A finding as HTML, as short texts and as a plain record ---------------------------

@@ -8,7 +8,6 @@ from math import log
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step, least_possible
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import (
@@ -25,16 +24,13 @@ from skope_ope.logs.checks._e_value import (
     LEAST_RATIO,
     SURE,
     SURE_FORWARD,
-    crosswise,
-    forwards,
-    log_e_forward,
-    log_e_of_parts,
+    Bets,
     mean_gain,
     misfit_effect,
     probability_ratio,
     quarters_by_time,
 )
-from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._finding import propensity_alarm
 from skope_ope.logs.checks._inverse_propensities import rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
 
@@ -64,64 +60,92 @@ def action_leak_findings(logs, random_state=0, most=ROUNDS_APART):
     # almost all about the action. Where the propensity of an action is the same in
     # every context, a column that tells less than half of the action is no leak: the
     # logger looked at it, and the propensities do not.
+    facts = {}
+    if (part := columns_tested(logs.context)) is not None:
+        facts["columns tested"] = part
     random = check_random_state(random_state)
     rows = independent_rows(logs, most, random)
     if logs.propensity is not None:  # a placeholder is no column's fault
         rows = rows[logs.propensity[rows] >= least_possible(len(logs), logs.n_actions)]
     action = logs.action_index[rows]
-    part = columns_tested(logs.context)
-    facts = {} if part is None else {"columns tested": part}
     if len(rows) < FEWEST_APART or (action == action[0]).all():
         return facts, []
-    columns = context_columns(logs.context, rows)
-    known = logs.propensity is not None and not logs.propensity_estimated
-    quarter = quarters_by_time(logs._positions_at(rows))
-    plan = crosswise(quarter % 2 if known else random.permutation(len(rows)) % 2)
-    halves = [told for _, told in plan]
-    one_bin = np.zeros(len(rows), dtype=np.intp)
-    frequency = _learned_chance(one_bin, action, logs.n_actions, plan)
-    frequency = np.maximum(frequency, LEAST_RATIO / logs.n_actions)  # none is zero
-    chance = frequency
-    if known:
-        chance = logs.propensity[rows]
-        chance = chance + rounding_error(chance, logs.n_actions)
-    n_tests = log(max(len(columns), 1))
-    open_to_chance = -float(np.log(frequency).mean())
-    n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)
-    found = []
-    for column in columns:
-        code = binned(column, n_bins)
-        learned = _learned_chance(code, action, logs.n_actions, plan)
-        ratio = probability_ratio(learned, chance, logs.n_actions)
-        told = mean_gain(ratio * (chance / frequency)) / open_to_chance
-        number, sure = told, told > ALMOST_ALL
-        if known:
-            number = log_e_of_parts(ratio, halves)
-            sure = number > SURE + n_tests
-        if sure and misfit_effect(ratio) > LEAST_EFFECT:
-            ahead = _learned_chance(code, action, logs.n_actions, forwards(quarter))
-            ahead = probability_ratio(ahead, chance, logs.n_actions)
-            if not known or log_e_forward(ahead, quarter) > SURE_FORWARD + n_tests:
-                found.append(_Leak(column, told, number, ratio))
-    found.sort(key=lambda one: -one.told)
-    if not found:
+    test = _LeakTest(logs, rows, random)
+    leaks = test.leaks()
+    if not leaks:
         return facts, []
-    if not known:
-        return facts, [_unknown_finding(found)]
-    blamed = found[0].told > MOST_OF_IT
-    # not a column that beats wrong frequencies by right ones
-    apart = log_e_of_parts(found[0].ratio * (chance / frequency), halves) > SURE
-    if not blamed and apart and logs._propensity_by_action is not None:
-        return facts, [_ignored_finding(logs, found, len(rows))]
-    if not blamed:  # unless the propensities are wrong without the column, too
-        rest = held_out_proba(logs, rows, plan, without=found[0].column.name)
-        ratio = probability_ratio(rest, chance, logs.n_actions)
-        matters = misfit_effect(ratio) > LEAST_EFFECT
-        blamed = not (matters and log_e_of_parts(ratio, halves) > SURE)
-    if not blamed:
-        return facts, [_innocent_finding(found)]
-    alone = known and _wrong_alone(action, logs.propensity[rows])
-    return facts, [_known_finding(found, len(rows), alone)]
+    if not test.known:
+        return facts, [_unknown_finding(leaks)]
+    if leaks[0].told <= MOST_OF_IT:
+        if test.ignores_context(leaks[0]):
+            return facts, [_ignored_finding(logs, leaks, len(rows))]
+        if test.is_wrong_without(leaks[0].column):
+            return facts, [_innocent_finding(leaks)]
+    alone = _wrong_alone(action, logs.propensity[rows])
+    return facts, [_known_finding(leaks, len(rows), alone)]
+
+
+class _LeakTest:
+    """The columns of some rounds, one by one, against what the logger could tell."""
+
+    def __init__(self, logs, rows, random):
+        self.logs, self.rows, self.action = logs, rows, logs.action_index[rows]
+        self.known = logs.propensity is not None and not logs.propensity_estimated
+        quarter = quarters_by_time(logs._positions_at(rows))
+        half = None if self.known else random.permutation(len(rows)) % 2
+        self.bets = Bets(quarter, half)
+        one_bin = np.zeros(len(rows), dtype=np.intp)
+        frequency = self._learned(one_bin, self.bets.plan)
+        # none is zero
+        self.frequency = np.maximum(frequency, LEAST_RATIO / logs.n_actions)
+        self.chance = self.frequency
+        if self.known:
+            p = logs.propensity[rows]
+            self.chance = p + rounding_error(p, logs.n_actions)
+
+    def _learned(self, code, plan):
+        return _learned_chance(code, self.action, self.logs.n_actions, plan)
+
+    def _ratio(self, predicted):
+        return probability_ratio(predicted, self.chance, self.logs.n_actions)
+
+    def leaks(self):
+        """Return the columns that tell more than chance does, the worst first."""
+        columns = context_columns(self.logs.context, self.rows)
+        n_tests = log(max(len(columns), 1))
+        open_to_chance = -float(np.log(self.frequency).mean())
+        n_bins = min(max(16, 2 * self.logs.n_actions), MOST_BINS)
+        found = []
+        for column in columns:
+            code = binned(column, n_bins)
+            ratio = self._ratio(self._learned(code, self.bets.plan))
+            told = mean_gain(self._among_frequencies(ratio)) / open_to_chance
+            number, sure = told, told > ALMOST_ALL
+            if self.known:
+                number = self.bets.evidence(ratio)
+                sure = number > SURE + n_tests
+            if sure and misfit_effect(ratio) > LEAST_EFFECT:
+                ahead = self._ratio(self._learned(code, self.bets.plan_ahead))
+                ahead = self.bets.evidence_ahead(ahead) if self.known else np.inf
+                if ahead > SURE_FORWARD + n_tests:
+                    found.append(_Leak(column, told, number, ratio))
+        return sorted(found, key=lambda one: -one.told)
+
+    def _among_frequencies(self, ratio):
+        """Return ratios to the propensities as those to the shares of the actions."""
+        return ratio * (self.chance / self.frequency)
+
+    def ignores_context(self, leak):
+        """Whether the propensities do not look at the context, and the logger did."""
+        # not a column that beats wrong frequencies by right ones
+        apart = self.bets.evidence(self._among_frequencies(leak.ratio)) > SURE
+        return apart and self.logs._propensity_by_action is not None
+
+    def is_wrong_without(self, column):
+        """Whether a model without a column beats the propensities, too."""
+        rest = held_out_proba(self.logs, self.rows, self.bets.plan, column.name)
+        ratio = self._ratio(rest)
+        return misfit_effect(ratio) > LEAST_EFFECT and self.bets.evidence(ratio) > SURE
 
 
 @dataclass(frozen=True)
@@ -184,18 +208,12 @@ def _wrong_alone(action, p):
     return False
 
 
-def _leak_finding(leaks, severity, found, advice, effect=None, name="action_leak"):
+def _leak_finding(leaks, found, advice, effect=None, name="action_leak", **more):
     """Return what is found of columns, the first of which a sentence is about."""
-    return Finding(
-        name,
-        severity,
-        found,
-        advice,
-        leaks[0].number,
-        misfit_effect(leaks[0].ratio) if effect is None else effect,
-        columns=[one.column.name for one in leaks],
-        category=PropensityWarning,
-    )
+    effect = misfit_effect(leaks[0].ratio) if effect is None else effect
+    columns = [one.column.name for one in leaks]
+    about = leaks[0].number, effect
+    return propensity_alarm(name, found, advice, *about, columns=columns, **more)
 
 
 def _known_finding(leaks, n_rounds, wrong_alone):
@@ -210,7 +228,7 @@ def _known_finding(leaks, n_rounds, wrong_alone):
     causes = [_written(label), ANOTHER_LOGGER]
     if wrong_alone:  # a column that was written later leaves right ones as they are
         causes = [_other_rule(leaks[0].column.label), _written(label)]
-    return _leak_finding(leaks, "error", found, causes)
+    return _leak_finding(leaks, found, causes)
 
 
 def _ignored_finding(logs, leaks, n_rounds):
@@ -230,7 +248,7 @@ def _ignored_finding(logs, leaks, n_rounds):
         f"If {label} was written after the action was chosen, take it out of the "
         "context.",
     )
-    return _leak_finding(leaks, "error", found, advice, name=IGNORED)
+    return _leak_finding(leaks, found, advice, name=IGNORED)
 
 
 def _innocent_finding(leaks):
@@ -242,7 +260,7 @@ def _innocent_finding(leaks):
         "propensities are wrong, or several columns tell of the decision."
     )
     advice = "Correct the propensities, and audit the log again."
-    return _leak_finding(leaks, "note", found, advice)
+    return _leak_finding(leaks, found, advice, severity="note")
 
 
 def _unknown_finding(leaks):
@@ -257,7 +275,7 @@ def _unknown_finding(leaks):
         "The logger follows this column without exploring: then these rounds "
         "cannot tell what another action would have brought.",
     )
-    return _leak_finding(leaks, "warning", found, advice, told)
+    return _leak_finding(leaks, found, advice, told, severity="warning")
 
 
 def _so_do(leaks):

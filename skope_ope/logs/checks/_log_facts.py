@@ -11,8 +11,7 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.sums._group_sums import MANY
-from skope_ope.logs.sums._log_sums import LogSums
-from skope_ope.logs.sums._merged_labels import merged_labels, placed
+from skope_ope.logs.sums._log_sums import LogSums, merged_labels, placed
 
 ACTIONS_LISTED = 100  # in a table; of more, those logged most and least
 UNSEEN_NAMED = 5
@@ -29,13 +28,8 @@ FEW_REWARDED = 10  # below it only intervals that know the range of the rewards 
 FEW_GROUPS = 40  # effective ones
 
 
-def log_facts(logs, random_state=None):
-    """Return what a log holds, and where it is too little."""
-    return facts_of_sums(FactSums(logs), logs._group_sizes)
-
-
-def facts_of_sums(sums, group_sizes=None):
-    """Return the same from sums."""
+def log_facts(sums, random_state=None):
+    """Return what a log holds, and where it is too little, from its `FactSums`."""
     log = sums.log
     slates = log.actions is None
     facts = {"rounds": log.n, "features": sums.n_features}
@@ -49,7 +43,7 @@ def facts_of_sums(sums, group_sizes=None):
     facts |= _range_facts(sums, "propensity")
     groups = None
     if log.groups is not None:
-        groups = _Groups(log, group_sizes)
+        groups = _Groups(log)
         facts |= {
             "groups": groups.n,
             "rounds of a group, median": float(np.median(groups.sizes)),
@@ -78,9 +72,8 @@ def _range_facts(sums, name):
 class _Groups:
     """Numbers of rounds of the groups, of all or of some."""
 
-    def __init__(self, log, sizes):
-        sizes = log._group_sizes if sizes is None else sizes
-        self.sizes = sizes[sizes > 0]
+    def __init__(self, log):
+        self.sizes = log._group_sizes[log._group_sizes > 0]
         self.n = max(log.n_groups, len(self.sizes))
         total = float(self.sizes.sum())
         square = self.sizes.astype(float) @ self.sizes
@@ -207,8 +200,9 @@ class FactSums:
     """What a log holds, in sums of all its rounds."""
 
     @np.errstate(over="ignore", invalid="ignore")  # sums of legal numbers may be inf
-    def __init__(self, logs):
-        self.log, self.n_features = LogSums.of(logs, logs, MANY), logs.n_features
+    def __init__(self, logs, group_limits=MANY):
+        self.log = LogSums.of(logs, logs, group_limits)
+        self.n_features = logs.n_features
         self.shown = self.n_shown = None
         slates = not hasattr(logs, "action_index")
         weight = column_weights(logs, of_part=True) if slates else logs.sample_weight

@@ -13,10 +13,17 @@ import numpy as np
 from scipy.special import pdtrc
 from scipy.stats import binom
 
-from skope_ope.exceptions import LogsWarning, PropensityWarning
+from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._frame_pages import like_page_reward
 from skope_ope.logs._slate_fields import EMPTY, column_weights
-from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._finding import Finding, propensity_alarm
+from skope_ope.logs.sums._group_sums import (
+    ALL,
+    WordsOfGroups,
+    pairs_of_groups,
+    sums_of_groups,
+)
+from skope_ope.logs.sums._propensity_sums import PropensitySums
 
 LOST_ROWS = "lost_rows"
 AT_MOST = 0.8  # of the last slots of short pages have a reward, in right logs
@@ -114,9 +121,8 @@ def _ended(logs, pages, count, chance, share, which):
         f"before, {share:.1%} have one. Rows after the last reward of a page may be "
         "missing."
     )
-    about = {"number": chance, "effect": count / len(pages) - share}
-    about |= {"rows": pages[:10].tolist(), "category": PropensityWarning}
-    return Finding(LOST_ROWS, "error", found, LOST, **about)
+    about = found, LOST, chance, count / len(pages) - share
+    return propensity_alarm(LOST_ROWS, *about, rows=pages[:10].tolist())
 
 
 # -- whether the reward of a page was given to each of its slots -----------------------
@@ -195,9 +201,8 @@ def left_out_by_chance(logs):
 class Choices(NamedTuple):
     """What the rounds of a log tell of the actions that the logger could take."""
 
-    gap: float  # mean of 1/p less the number of offered actions, and its standard error
-    # Mean of 1/p less the number of offered actions, and its standard error
-    error: float
+    gap: float  # mean of 1/p less the number of offered actions,
+    error: float  # and its standard error
     never: float  # mean number of the offered actions that were never logged
     n: int  # number of choices: a group that repeats one has made it once
     n_once: int  # number of actions that were chosen once
@@ -220,56 +225,37 @@ def is_by_chance(logs, told):
 
 def choices_of(logs):
     """Return the `Choices` of logs with propensities and actions never logged."""
-    p, unseen = logs.propensity, logs._unseen
-    offered, never, constant = logs.n_actions, len(unseen), nan
-    if logs.available is not None:
-        offered = logs.available.sum(axis=1)
-        never = float(logs.available[:, unseen].sum(axis=1).mean())
-    elif p.min() == p.max():
-        constant = float(p[0])
-    gap, error = _mean_and_error(1 / p - offered, logs)
-    counts = logs._action_counts
+    propensities, gap = PropensitySums.of(logs)
+    weight, groups, pairs = logs.sample_weight, None, None
     if logs.group is not None:
-        pair = np.unique(logs.group_index * logs.n_actions + logs.action_index)
-        counts = np.bincount(pair % logs.n_actions, minlength=logs.n_actions)
-    n_once = int((counts == 1).sum())
-    return Choices(gap, error, never, int(counts.sum()), n_once, constant)
+        words = WordsOfGroups(logs, ALL)
+        groups = sums_of_groups(logs, words, {"gap": gap})
+        pairs = pairs_of_groups(logs, words, len(logs))
+    weight = 1.0 if weight is None else float(weight.max())
+    return choices_of_sums(logs, propensities, weight, groups, pairs)
 
 
-def choices_of_sums(sums):
-    """Get the `Choices` of a log from its `LogSums`; its weights are all the same."""
+def choices_of_sums(log, propensities, weight, groups, pairs):
+    """Return the `Choices` of a log of rounds with one weight, from its sums."""
     # With groups and actions that one part has not seen and another does not know, what
     # the groups chose is not known: then nothing is by chance.
-    told, n, unseen = sums.propensities, sums.n, sums._unseen
-    weight = sums.weight_high
+    n, unseen = propensities.n, log._unseen
     never, constant = float(len(unseen)), nan
-    if told.offered is not None:
-        never = float(told.offered[unseen].sum()) / n
-    elif told.low == told.high:
-        constant = told.low
-    gap = told.gap / weight / n
-    if sums.groups is None:
-        square = told.gap_square / weight**2 - n * gap * gap
-        counts = sums._action_counts
-        n_once = int((counts == 1).sum())
+    if propensities.offered is not None:
+        never = float(propensities.offered[unseen].sum()) / n
+    elif propensities.low == propensities.high:
+        constant = propensities.low
+    gap = propensities.gap / weight / n
+    if groups is None:
+        square = propensities.gap_square / weight**2 - n * gap * gap
+        n_once = int((log._action_counts == 1).sum())
         return Choices(gap, error_of_mean(square, n, n), never, n, n_once, constant)
-    groups, pairs = sums.groups, sums.pairs
     change = groups["gap"] / weight - gap * groups["n"]
     square = float(change @ change) * groups.per_kept
     error = error_of_mean(square, groups.n_groups, n)
     if pairs is None:
         return Choices(gap, inf, never, n, 0, constant)
     return Choices(gap, error, never, pairs.n_pairs, pairs.n_once, constant)
-
-
-def _mean_and_error(values, logs):
-    """Return a mean and its standard error, with groups that of their sums."""
-    mean = float(values.mean())
-    change = values - mean
-    if logs.group is not None:
-        change = np.bincount(logs.group_index, change)
-    square = float(change @ change)
-    return mean, error_of_mean(square, len(change), len(values))
 
 
 def error_of_mean(square, n_units, n_rounds):

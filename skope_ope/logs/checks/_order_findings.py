@@ -26,26 +26,18 @@ OTHER_ROUNDS = 5  # rounds besides those of the most frequent value
 FEW_CHOICES = 20  # of an action: its mean would follow its rewards
 
 
-def order_findings(logs, random_state=None):
-    """Return what the order of the rounds tells about the log."""
-    logs = in_stored_order(logs)
-    found = _time_disorder(logs) + _sorted_rounds(logs)
+def order_findings(log, rows=None, random_state=None):
+    """Return what the order tells of logs, or of sums beside some rounds in order."""
+    if rows is None or rows is log:
+        log = rows = in_stored_order(log)
+    found = _time_disorder(log) + _sorted_rounds(rows)
     if any(one.name == SORTED for one in found):  # the end and trends say nothing then
         return {}, found
-    late = trailing_zero_findings(logs)
-    arrived = logs[: late[0].rows[0]] if late else logs  # what is missing is no drift
-    return {}, found + late + _reward_drift(arrived)
-
-
-def order_findings_of_sums(sums, sample):
-    """Return the same of a log that is read part by part."""
-    found = _time_disorder(sums) + _sorted_rounds(sample)
-    if any(one.name == SORTED for one in found):
-        return found
-    late = trailing_zero_findings(sums)
-    if late:
-        sample = sample[sample.row_id.position < late[0].rows[0]]
-    return found + late + (_reward_drift(sample) if len(sample) else [])
+    late = trailing_zero_findings(log)
+    if late:  # what is missing is no drift
+        first = late[0].rows[0]
+        rows = rows[:first] if rows is log else rows[rows.row_id.position < first]
+    return {}, found + late + (_reward_drift(rows) if len(rows) else [])
 
 
 def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):

@@ -20,7 +20,7 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 from skope_ope.logs.checks._context_columns import sampled_rows
 from skope_ope.logs.checks._e_value import SURE, log_e_value, log_mean_exp
-from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._finding import Finding, propensity_alarm
 from skope_ope.logs.checks._inverse_propensities import (
     FEWEST_CLUSTERS,
     ROWS_NAMED,
@@ -92,19 +92,6 @@ def tested_propensities(logs, held=None):
     return {what: alarms or "passed"}, found
 
 
-def _propensity_alarm(name, found, advice, number, effect, **more):
-    return Finding(
-        name,
-        "error",
-        found,
-        advice,
-        float(number),
-        float(effect),
-        category=PropensityWarning,
-        **more,
-    )
-
-
 def estimate_advice(logs):
     """Return the last resort where propensities were not written down."""
     return (
@@ -119,11 +106,11 @@ OTHER_SOURCE = (
 )
 
 
-def propensity_findings(logs, random_state=0):
-    """Return what `logs` keep of tests of their propensities: a check of an audit."""
-    if logs.propensity_estimated:
-        return logs._estimated_propensity_findings
-    return logs._quick_propensity_findings
+def propensity_findings(log, rows=None, random_state=0):
+    """Return what a log, or sums of it, keep of tests of the propensities."""
+    if log.propensity_estimated:
+        return log._estimated_propensity_findings
+    return log._quick_propensity_findings
 
 
 # -- notes ----------------------------------------------------------------------------
@@ -191,7 +178,7 @@ def _impossible_propensity(logs, least):
     p, rows = p[again], rows[again]
     lowest = float(p[0])
     chance = SURPRISING_CHANCE * lowest / least  # a bound
-    return _propensity_alarm(
+    return propensity_alarm(
         "impossible_propensity",
         f"Row {logs._called(rows)[0]} has propensity {figure(lowest, 3)}: right "
         f"propensities bring one that small into a log of {len(logs):,} rounds with "
@@ -232,7 +219,7 @@ def _miscounted(logs, inverse):
         return None
     often = excess[worst] > 0
     z = excess[worst] / np.sqrt(max(variance[worst] * group_sizes(sizes)[0], 1e-12))
-    return _propensity_alarm(
+    return propensity_alarm(
         "action_too_frequent" if often else "action_too_rare",
         f"Action {plain(logs.actions[worst])!r} was logged "
         f"{int(counts[worst]):,} times in {int(counts.sum()):,} rounds, where the "
@@ -254,7 +241,7 @@ def _miscalibrated(logs, inverse):
     if evidence <= SURE + log(10):
         return None
     how = "more often" if sharpness > 1 else "less often"
-    return _propensity_alarm(
+    return propensity_alarm(
         "propensity_calibration",
         f"The logger took its likelier actions {how} than `logging_proba` says: its "
         f"temperature divided by {figure(sharpness, 3)} fits the logged actions better "
@@ -280,7 +267,7 @@ def chance_of(evidence):
 def _too_small(logs, inverse):
     all_of_them = inverse.too_small()
     if all_of_them.beyond(SMALL_Z, RARE if logs.propensity_estimated else SMALL):
-        return _propensity_alarm(
+        return propensity_alarm(
             "propensity_too_small",
             f"The mean of 1 / propensity over the frequent actions is "
             f"{figure(all_of_them.ratio, 3)} times their number "
@@ -302,7 +289,7 @@ def _too_small(logs, inverse):
         return None
     _, action, excess = max(found)
     label = plain(logs.actions[action])
-    return _propensity_alarm(
+    return propensity_alarm(
         "propensity_too_small",
         f"Action {label!r} was logged {figure(excess.ratio, 3)} times as often as its "
         f"propensities predict ({_errors(excess.z)} more).",
@@ -325,7 +312,7 @@ def _said_to_be_certain(logs, inverse):
     excess = inverse.of(choice).too_small()
     if not excess.beyond(SMALL_Z, SMALL):
         return None
-    return _propensity_alarm(
+    return propensity_alarm(
         "propensity_too_small",
         f"Of the rounds with a propensity below 1, the mean of 1 / propensity is "
         f"{figure(excess.ratio, 3)} times the number of actions ({_errors(excess.z)} "
@@ -382,7 +369,7 @@ def _too_large(logs, inverse):
             f"{figure(p.min())}: smaller ones were raised to it. Use the ones before "
             "that.",
         )
-    return _propensity_alarm(
+    return propensity_alarm(
         "propensity_too_large",
         f"The mean of 1 / propensity is too small for the number of actions that the "
         f"logger took, by {excess.ratio - 1:,.0%} ({_errors(excess.z)}): propensities "

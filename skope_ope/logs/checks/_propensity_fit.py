@@ -10,7 +10,7 @@ from math import log
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.exceptions import PropensityWarning
+from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs._propensity_audit import uneven_weight
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
@@ -20,19 +20,19 @@ from skope_ope.logs.checks._e_value import (
     LEAST_RATIO,
     SURE,
     SURE_FORWARD,
-    crosswise,
-    forwards,
-    log_e_forward,
-    log_e_of_parts,
-    misfit_effect,
+    Bets,
     probability_ratio,
     quarters_by_time,
 )
-from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._finding import Finding, propensity_alarm
 from skope_ope.logs.checks._inverse_propensities import ROWS_NAMED, rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
 from skope_ope.logs.checks._lost_rows import with_dropped
-from skope_ope.logs.checks._propensity_findings import chance_of, estimate_advice
+from skope_ope.logs.checks._propensity_findings import (
+    chance_of,
+    estimate_advice,
+    tested_propensities,
+)
 
 ROUNDS_FITTED = 10_000
 FEWEST_FITTED = 30
@@ -84,40 +84,36 @@ def fitted_logger(logs, random_state=0):
     if logs.available is not None:
         could = logs.available[rows].sum(axis=1)
     largest = p[rows] + rounding_error(p[rows], logs.n_actions)
-    share = uneven_weight(logs, rows)
     group = None if logs.group is None else logs.group_index[rows]
-    plan = crosswise(quarter % 2)
-    halves = [part for _, part in plan]
+    bets = Bets(quarter, share=uneven_weight(logs, rows), group=group)
     # what an estimate misses, a model of another kind has to find
     for forest in (False, True) if logs.propensity_estimated else (False,):
-        predicted = held_out_proba(logs, rows, plan, forest=forest)
+        predicted = held_out_proba(logs, rows, bets.plan, forest=forest)
         ratio = probability_ratio(predicted, largest, could)
-        evidence = log_e_of_parts(ratio, halves, share, group) - EITHER
-        effect = misfit_effect(ratio, share)
+        evidence, effect = bets.evidence(ratio) - EITHER, bets.effect(ratio)
         if evidence > SURE and effect > LEAST_EFFECT:
             break
 
     def is_past_alike(ahead):
         """Tell whether predictions from the past win, too, as a learner's may not."""
-        sure = log_e_forward(ahead, quarter, share, group) > SURE_FORWARD + EITHER
+        sure = bets.evidence_ahead(ahead) > SURE_FORWARD + EITHER
         return sure or logs.propensity_estimated  # depend on the context alone
 
     learns = False
     if evidence > SURE and effect > LEAST_EFFECT:
-        ahead = held_out_proba(logs, rows, forwards(quarter))
+        ahead = held_out_proba(logs, rows, bets.plan_ahead)
         if is_past_alike(probability_ratio(ahead, largest, could)):
             found = _misfit(logs, rows, predicted, ratio, evidence, effect)
             return {what: _likelier(effect)}, [found]
         learns = True
-    known = logs, rows, largest
-    bets = cell_bets(*known, plan, share, group)
-    sure = log_e_of_parts(bets.f, halves, share, group) - EITHER
-    if sure > SURE and _are_far_off(bets, share):
-        if is_past_alike(cell_bets(*known, forwards(quarter), share, group).f):
-            overall = misfit_effect(bets.f, share)
-            return {what: _likelier(overall)}, [
-                _in_cells(*known, share, bets, sure, overall)
-            ]
+    known, about = (logs, rows, largest), (bets.share, group)
+    cells = cell_bets(*known, bets.plan, *about)
+    sure = bets.evidence(cells.f) - EITHER
+    if sure > SURE and _are_far_off(cells, bets):
+        if is_past_alike(cell_bets(*known, bets.plan_ahead, *about).f):
+            effect = bets.effect(cells.f)
+            found = _in_cells(*known, bets.share, cells, sure, effect)
+            return {what: _likelier(effect)}, [found]
         learns = True
     told = "no fitted model predicts the logged actions better"
     if evidence > SURE:
@@ -130,14 +126,14 @@ def fitted_logger(logs, random_state=0):
     return {what: told}, []
 
 
-def _are_far_off(bets, share):
+def _are_far_off(cells, bets):
     """Tell whether propensities are far off, in all or in some of the rounds."""
-    if misfit_effect(bets.f, share) > LEAST_EFFECT:
+    if bets.effect(cells.f) > LEAST_EFFECT:
         return True
-    mine = bets.cell >= 0
-    weight = np.ones(len(mine)) if share is None else share
+    mine = cells.cell >= 0
+    weight = np.ones(len(mine)) if bets.share is None else bets.share
     enough = weight[mine].sum() >= LEAST_IN_DOUBT * weight.sum()
-    gain = np.average(bets.f[mine] - 1, weights=weight[mine]) if enough else 0.0
+    gain = np.average(cells.f[mine] - 1, weights=weight[mine]) if enough else 0.0
     return gain > LEAST_IN_CELLS
 
 
@@ -195,9 +191,8 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
     mine = action == worst
     label = plain(logs.actions[worst])
     show = rows[mine][np.argsort(-ratio[mine], kind="stable")[:ROWS_NAMED]]
-    return Finding(
+    return propensity_alarm(
         "propensity_misfit",
-        "error",
         "A model of the logger, fitted to other rounds of this log, makes a logged "
         f"action likelier than its propensity {_by(effect)} "
         f"({chance_of(evidence)}). Most of it comes from action {label!r}: mean "
@@ -213,7 +208,6 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
         effect,
         rows=np.sort(show).tolist(),
         actions=(label,),
-        category=PropensityWarning,
     )
 
 
@@ -237,9 +231,8 @@ def _in_cells(logs, rows, largest, share, bets, evidence, effect):
     times = (weight[taken] / largest[taken]).sum() / weight[inside].sum()
     columns = bets.columns[bets.part[inside[0]]]
     shown = taken[np.argsort(largest[taken], kind="stable")[:ROWS_NAMED]]
-    return Finding(
+    return propensity_alarm(
         "propensity_misfit",
-        "error",
         f"The propensities are wrong in a part of the log. Where "
         f"{cell_text(bets, cell)} ({len(inside):,} of {len(rows):,} rounds looked at), "
         f"action {label!r} was logged {figure(times, 3)} times as often as its "
@@ -250,7 +243,6 @@ def _in_cells(logs, rows, largest, share, bets, evidence, effect):
         rows=np.sort(rows[shown]).tolist(),
         columns=[one.name for one in columns],
         actions=(label,),
-        category=PropensityWarning,
     )
 
 
@@ -480,3 +472,56 @@ def _cell_values(column, mine):
         return one if len(codes) == 1 else f"one of {len(codes):,} rare values"
     low, high = values.min(), values.max()
     return figure(low) if low == high else f"{figure(low)} to {figure(high)}"
+
+
+# -- estimated propensities, tested as if they were recorded ---------------------------
+
+ESTIMATED_PROPENSITIES = "estimated_propensities"
+FEWEST_SEEN = 20  # of an action, from which a classifier learns
+ACTIONS_NAMED = 10  # that are named
+OTHER_CLASSIFIER = (
+    "estimate them with a classifier that can learn the rule of the logger and does "
+    "not overfit, such as HistGradientBoostingClassifier(max_iter=30, "
+    "max_leaf_nodes=7)."
+)
+BETTER_MODEL = (
+    f"E{OTHER_CLASSIFIER[1:]}",
+    "Give the context all columns that the logger looked at.",
+    "Record the propensities when actions are drawn.",
+)
+
+
+def estimated_propensity_findings(logs):
+    """Return what the tests of recorded propensities say of estimated ones."""
+    # No test sees a reason for an action that is not in the context.
+    facts, found = tested_propensities(logs)
+    told, more = fitted_logger(logs)
+    alarms = [replace(one, advice=BETTER_MODEL) for one in found + more if one.is_alarm]
+    return facts | told, [_estimated_note(), *alarms, *_rarely_logged(logs)]
+
+
+def _estimated_note():
+    return Finding(
+        ESTIMATED_PROPENSITIES,
+        "note",
+        "The propensities were estimated. The tests below see only what the context "
+        "tells: what else the logger knew biases every estimate.",
+    )
+
+
+def _rarely_logged(logs):
+    """Find actions of which an estimate has learned from few rounds."""
+    counts = logs._action_counts
+    few = np.flatnonzero((counts > 0) & (counts < FEWEST_SEEN))
+    if not len(few):
+        return []
+    worst = few[np.argsort(counts[few], kind="stable")[:ACTIONS_NAMED]]
+    found = (
+        f"{len(few):,} of {len(counts):,} actions have fewer than {FEWEST_SEEN} "
+        f"rounds, {plain(logs.actions[worst[0]])!r} has {counts[worst[0]]:,}: a "
+        "classifier cannot learn their propensities."
+    )
+    advice = "Merge rare actions, collect more rounds, or record the propensities."
+    about = {"number": float(counts[worst[0]]), "category": LowOverlapWarning}
+    about["actions"] = map(plain, logs.actions[worst])
+    return [Finding("few_rounds_of_action", "warning", found, advice, **about)]

@@ -12,12 +12,11 @@ from math import log, sqrt
 import numpy as np
 from scipy import sparse
 
-from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import EMPTY, column_weights
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._e_value import log_e_value
-from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._finding import propensity_alarm
 from skope_ope.logs.checks._propensity_findings import chance_of
 
 MOST_CANDIDATES = 1000  # of which pairs are counted: arrays of 8 MB
@@ -278,8 +277,8 @@ def _pair_evidence(pages, ratio, expected):
         f"others {figure(gain + 1, 3)} times as often as expected "
         f"({chance_of(evidence)})."
     )
-    about = {"number": evidence, "effect": sqrt(gain), "category": PropensityWarning}
-    return facts, [Finding(PAIR_NAME, "error", found, PAIR_ADVICE, **about)]
+    about = found, PAIR_ADVICE, evidence, sqrt(gain)
+    return facts, [propensity_alarm(PAIR_NAME, *about)]
 
 
 def _never_together(pages, offers, kept):
@@ -312,8 +311,8 @@ def _never_together(pages, offers, kept):
         f"if the log is right).{counted} The log does not tell the value of pages with "
         "both."
     )
-    about = {"number": evidence, "effect": 1.0, "category": PropensityWarning}
-    return [Finding(PAIR_NAME, "warning", found, (KEPT_APART, *PAIR_ADVICE), **about)]
+    about = found, (KEPT_APART, *PAIR_ADVICE), evidence, 1.0
+    return [propensity_alarm(PAIR_NAME, *about, severity="warning")]
 
 
 def _pages_looked_at(pages):

@@ -151,17 +151,21 @@ def _losses(X, own, targets):
         return {side: np.zeros(0) for side in (0, *OTHER_ROWS)}
     out = {}
     for side in (0, *OTHER_ROWS):
-        Z = X[own + side]
-        error = np.empty(len(own))
-        for told in (half == 0, half == 1):
-            middle, level = Z[~told].mean(axis=0), targets[~told].mean(axis=0)
-            A, Y = Z[~told] - middle, targets[~told] - level
-            gram = A.T @ A
-            gram.flat[:: len(gram) + 1] += PENALTY
-            fitted = level + (Z[told] - middle) @ np.linalg.solve(gram, A.T @ Y)
-            error[told] = ((targets[told] - fitted) ** 2).sum(axis=1)
-        out[side] = error / variance
+        fitted = predicted_by_halves(X[own + side], targets, half, PENALTY)
+        out[side] = ((targets - fitted) ** 2).sum(axis=1) / variance
     return out
+
+
+def predicted_by_halves(X, targets, half, penalty=0.0, ridge=0.0):
+    """Return what least squares predict, each half of the rounds from the other."""
+    fitted = np.empty(targets.shape)
+    for told in (half == 0, half == 1):
+        middle, level = X[~told].mean(axis=0), targets[~told].mean(axis=0)
+        A, Y = X[~told] - middle, targets[~told] - level
+        gram = A.T @ A
+        gram.flat[:: len(gram) + 1] += penalty + ridge * len(A)
+        fitted[told] = level + (X[told] - middle) @ np.linalg.solve(gram, A.T @ Y)
+    return fitted
 
 
 def _gain(losses, side):

@@ -11,12 +11,11 @@ from math import log, sqrt
 import numpy as np
 from scipy.special import gammaln
 
-from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._e_value import LARGEST_RATIO, log_e_value, log_mean_exp
-from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._finding import propensity_alarm
 from skope_ope.logs.checks._lost_rows import ended_by_reward_findings
 from skope_ope.logs.checks._propensity_findings import chance_of
 from skope_ope.logs.checks._shared_pages import (
@@ -95,8 +94,8 @@ def uniform_order_findings(logs):
         + items.neighbours(list(sources)[best], scores[best], asked, share)
         + items.worst(share)
     )
-    about = {"number": total, "effect": effects[best], "category": PropensityWarning}
-    return facts, [Finding(SORTED_PAGES, "error", found, ORDER_ADVICE, **about)]
+    about = found, ORDER_ADVICE, total, effects[best]
+    return facts, [propensity_alarm(SORTED_PAGES, *about)]
 
 
 def _page_blocks(n_pages, group):

@@ -89,7 +89,7 @@ class GroupSums:
         """Number of groups, about where not all of them are kept."""
         if self.complete:
             return len(self.words)
-        return round((len(self.words) - 1) / (float(self.words[-1]) / TOP))
+        return number_of_words(self.words)
 
     @property
     def per_kept(self):
@@ -199,3 +199,65 @@ def sums_of_groups(logs, words, values):
             total = sums_of_codes(logs.group_index, one, len(sizes))
         sums[name] = total[kept]
     return GroupSums.of(words, sums)
+
+
+def number_of_words(smallest):
+    """Return about how many words there are, of which these are the smallest."""
+    return round((len(smallest) - 1) / (float(smallest[-1]) / TOP))
+
+
+# -- which groups took which actions, as far as rare actions need it -------------------
+
+MOST_PAIRS = 1 << 14  # pairs of a group and an action that are kept
+
+
+class PairSums:
+    """How many groups took every action, none, one or several, and how many pairs."""
+
+    def __init__(self, taken, by, words, complete, most=MOST_PAIRS):
+        self.taken, self.by, self.words = taken, by, words[:most]
+        self.complete = complete and len(words) <= most
+
+    def among(self, n_actions, places):
+        """Return the same where the actions are some of others."""
+        taken, by = np.zeros(n_actions, dtype=np.int8), np.zeros(n_actions, np.uint64)
+        taken[places], by[places] = self.taken, self.by
+        return PairSums(taken, by, self.words, self.complete)
+
+    def __add__(self, other):
+        """Return the pairs of both parts."""
+        taken = np.maximum(self.taken, other.taken)
+        taken[(self.taken > 0) & (other.taken > 0) & (self.by != other.by)] = 2
+        by = np.where(self.taken > 0, self.by, other.by)
+        words = np.union1d(self.words, other.words)
+        return PairSums(taken, by, words, self.complete and other.complete)
+
+    @property
+    def n_pairs(self):
+        """Number of distinct pairs, about where not all are kept."""
+        if self.complete:
+            return len(self.words)
+        return number_of_words(self.words)
+
+    @property
+    def n_once(self):
+        """Number of actions that one group alone took."""
+        return int((self.taken == 1).sum())
+
+
+def pairs_of_groups(logs, words, most=MOST_PAIRS):
+    """Return the `PairSums` of some rounds with groups, None where none are needed."""
+    # They tell of actions that were never logged: where all were they tell nothing.
+    if not len(logs._unseen):
+        return None
+    n = logs.n_actions
+    pairs = np.unique(logs.group_index * n + logs.action_index)
+    group, action = np.divmod(pairs, n)
+    groups = words.words[group]
+    counts = np.bincount(action, minlength=n)
+    by = np.zeros(n, dtype=np.uint64)
+    by[action] = groups
+    # labels, not codes, which may be others elsewhere
+    pairs = np.sort(mixed(groups ^ mixed(column_words(logs.actions))[action]))
+    taken = np.minimum(counts, 2).astype(np.int8)
+    return PairSums(taken, by, pairs, True, most)

@@ -2,18 +2,45 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is known of a log from its parts: counts, extremes and a sample that add up."""
 
-from math import inf
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from math import inf, nan
 
 import numpy as np
 
+from skope_ope.logs._factorise import objects
+from skope_ope.logs._propensity_audit import (
+    gap_spread,
+    grouped_z,
+    inverse_propensity_z,
+    law_by_action,
+    same_gap_z,
+)
 from skope_ope.logs._slate_fields import WEIGHT_COLUMN
-from skope_ope.logs.sums import _log_table, _pair_sums, _sampled_logs
-from skope_ope.logs.sums._group_sums import FEW, WordsOfGroups, sums_of_groups
-from skope_ope.logs.sums._merged_labels import merged_labels, placed
+from skope_ope.logs.checks._adaptive_logger import learning_findings
+from skope_ope.logs.checks._lost_rows import choices_of_sums, left_out_by_chance
+from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+from skope_ope.logs.checks._slate_order import quick_slate_findings
+from skope_ope.logs.sums import _log_table
+from skope_ope.logs.sums._group_sums import (
+    FEW,
+    WordsOfGroups,
+    pairs_of_groups,
+    sums_of_groups,
+)
 from skope_ope.logs.sums._order_sums import OrderSums
 from skope_ope.logs.sums._propensity_sums import PropensitySums
-from skope_ope.logs.sums._row_sample import RowSample
-from skope_ope.logs.sums._sums_as_logs import SumsAsLogs
+from skope_ope.logs.sums._row_sample import (
+    FIRST,
+    UNIFORM,
+    RowSample,
+    columns_of,
+    first_columns,
+    logs_of,
+    most_rows,
+    slates_of,
+)
 
 SUMS = "n", "n_logged", "mass", "reward_sum", "n_rewarded"
 LOWS = "reward_low", "weight_low"
@@ -35,7 +62,7 @@ PLURAL = {"group": "groups", "propensity": "propensities", "timestamp": "timesta
 LABELS = ("actions", "_action_counts"), ("loggers", "_logger_counts")
 
 
-class LogSums(SumsAsLogs):
+class LogSums:
     """Counts, extremes and a sample of the rounds of a log, or of a part of it."""
 
     # Parts add up to what one pass over the whole log gives, in any order and however
@@ -108,7 +135,7 @@ class LogSums(SumsAsLogs):
         if logs.group is None:
             return {}
         if self.n:
-            self.pairs = _pair_sums.of(logs, words)
+            self.pairs = pairs_of_groups(logs, words)
         return {"gap": gap, "mass": logs.sample_weight}
 
     def _see_order(self, logs, words):
@@ -120,10 +147,8 @@ class LogSums(SumsAsLogs):
                 self.first_time, self.last_time = time.min(), time.max()
 
     def _keep_rows(self, logs, entering):
-        most = _sampled_logs.most_rows(logs)
-        self.sample = RowSample.by_lot(most, entering, _sampled_logs.columns_of)
-        first = _sampled_logs.FIRST, logs, _sampled_logs.first_columns
-        self.first = RowSample.first(*first)
+        self.sample = RowSample.by_lot(most_rows(logs), entering, columns_of)
+        self.first = RowSample.first(FIRST, logs, first_columns)
 
     # -- parts -------------------------------------------------------------------------
     @np.errstate(over="ignore", invalid="ignore")
@@ -215,6 +240,144 @@ class LogSums(SumsAsLogs):
                 "with the same fields."
             )
 
+    # -- what messages ask of logs, by the names that logs have for it ----------------
+    def __len__(self):
+        return self.n
+
+    @property
+    def n_actions(self):
+        """Number of actions."""
+        return len(self.actions)
+
+    @cached_property
+    def _unseen(self):
+        """Codes of the actions that were never logged."""
+        return np.flatnonzero(self._action_counts == 0)
+
+    @property
+    def _says_yes_and_no(self):
+        return self._binary and self.n_rewarded > 0
+
+    @property
+    def _reward_extremes(self):
+        known = self.reward_low <= self.reward_high
+        return (self.reward_low, self.reward_high) if known else ()
+
+    @property
+    def _lowest_propensity(self):
+        """The smallest propensity, NaN where they are not known."""
+        return nan if self.propensities is None else self.propensities.low
+
+    def _propensities_below(self, limit):
+        """Return kept propensities below a limit, rising, their positions, actions."""
+        return self.propensities.below(limit)
+
+    def _called(self, rows):
+        """Return what messages call rows by their positions: these."""
+        return rows
+
+    @property
+    def _propensity_by_action(self):
+        """The propensity of every action where it belongs to the action alone."""
+        return self.propensities.by_action
+
+    @property
+    def _mean_log_propensity(self):
+        """Mean of the logarithms of the propensities."""
+        return self.propensities.log_sum / self.n
+
+    @cached_property
+    def _action_count_law(self):
+        """Mean and variance of the counts of the actions, or None if not known."""
+        if self.propensities is None:
+            return None
+        if self.propensities.law is not None or "available" in self.fields:
+            law = self.propensities.law
+            return None if law is None else tuple(law)
+        return law_by_action(self.propensities.by_action, self.n)
+
+    @property
+    def _group_sizes(self):
+        """Numbers of rounds of the groups that are kept, or None."""
+        return None if self.groups is None else self.groups["n"]
+
+    @property
+    def n_groups(self):
+        """Number of groups, about where they are many, or None."""
+        return None if self.groups is None else self.groups.n_groups
+
+    @cached_property
+    def _inverse_propensity_z(self):
+        """Mean of 1/p against the number of actions, in standard errors."""
+        sums, n = self.propensities, self.n
+        if sums is None or n < 2:
+            return nan
+        never = len(self._unseen)
+        if (
+            "available" in self.fields and never
+        ):  # offered and never logged: by the sample
+            return inverse_propensity_z(self.sampled)
+        gap, square = sums.about(-never)
+        spread = gap_spread(n, gap, square, sums.gap_square)
+        if not spread:
+            p = self.sampled.propensity
+            return same_gap_z(gap / n, p, n if self.groups is None else self.n_groups)
+        if self.groups is None:
+            return gap / spread
+        groups = self.groups
+        change = groups["gap"] + never * groups["mass"] - gap / n * groups["n"]
+        return grouped_z(gap, change, groups.n_groups)
+
+    # -- findings ----------------------------------------------------------------------
+    @cached_property
+    def sampled(self):
+        """The sample as logs without context, `BanditLogs`."""
+        return logs_of(self, self.sample)
+
+    @cached_property
+    def _quick_propensity_findings(self):
+        """Facts and findings of the tests that every value makes of propensities."""
+        if not self.n:
+            return {}, []
+        if self.actions is None:
+            slates = slates_of(self.sample)
+            if slates is None:
+                return {}, []
+            is_uniform = UNIFORM in self.sample.columns
+            facts, found = quick_slate_findings(slates, is_uniform)
+            # rows of the sample are not those of the log
+            return facts, [replace(one, rows=()) for one in found]
+        return quick_propensity_findings(self, self.sampled)
+
+    @cached_property
+    def _learning_findings(self):
+        """Finding where the propensities of the first rounds follow earlier rewards."""
+        if not len(self.first) or self.actions is None:
+            return []
+        return learning_findings(logs_of(self, self.first))
+
+    @property
+    def _weighs_unevenly(self):
+        """Whether the sample weights differ."""
+        return self.weight_low < self.weight_high
+
+    @cached_property
+    def _choices(self):
+        """What the rounds tell of the actions that the logger could take."""
+        kept = self.propensities, self.weight_high, self.groups, self.pairs
+        return choices_of_sums(self, *kept)
+
+    @cached_property
+    def _left_out_by_chance(self):
+        """Whether the logger could take the actions that it never took."""
+        return left_out_by_chance(self)
+
+    # fields of the rounds that are kept, None where the log has none
+    propensity = property(lambda self: self.sample.columns.get("propensity"))
+    logging_proba = property(lambda self: self.sample.columns.get("logging_proba"))
+    available = property(lambda self: self.sample.columns.get("available"))
+    group = property(lambda self: self.sample.columns.get("group"))
+
 
 def known_fields(logs):
     """Return which fields some logs have, of those that not all logs have."""
@@ -269,3 +432,46 @@ def _shifted(held, n):
         return groups
     gap = groups["gap"] - (n - sums.n_actions) * groups["mass"]
     return groups.with_sums(gap=gap)
+
+
+# -- labels of two parts of a log as those of one --------------------------------------
+
+
+def merged_labels(one, other):
+    """Return all labels of two arrays in order, and where those of each stand."""
+    if one is None or one is other or _alike(one, other):
+        return one, None, None
+    mine, theirs = one.tolist(), other.tolist()
+    labels = list(dict.fromkeys([*mine, *theirs]))
+    with suppress(TypeError):  # labels of several types stay as they appear
+        labels = sorted(labels)
+    place = {label: k for k, label in enumerate(labels)}
+    places = [
+        np.array([place[label] for label in part], dtype=np.intp)
+        for part in (mine, theirs)
+    ]
+    return label_array(labels, one.dtype, other.dtype), *places
+
+
+def label_array(labels, *kinds):
+    """Return labels as an array, of objects unless all are of one kind."""
+    if len({kind.kind for kind in kinds}) == 1 and kinds[0].kind in "biufUSmM":
+        return np.array(labels, dtype=np.result_type(*kinds))
+    return objects(labels)
+
+
+def placed(values, places, n):
+    """Return rows of an array at their places among n, zeros elsewhere."""
+    if places is None:
+        return values
+    out = np.zeros((n, *values.shape[1:]), dtype=values.dtype)
+    out[places] = values
+    return out
+
+
+def _alike(one, other):
+    return (
+        len(one) == len(other)
+        and one.dtype.kind == other.dtype.kind
+        and bool(np.all(one == other))
+    )

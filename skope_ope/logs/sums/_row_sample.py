@@ -1,16 +1,20 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Some rows of a log, the same however the log is cut into parts."""
+"""Some rows of a log, the same however it is cut into parts; the rows as logs."""
 
 from hashlib import blake2b
 
 import numpy as np
 
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._coded_labels import Grouped
 from skope_ope.logs._row_container import is_drawn
+from skope_ope.logs._slate_fields import WEIGHT_COLUMN, column_weights, is_uniform
+from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.logs.checks._adaptive_logger import segment_numbers
+from skope_ope.logs.sums._group_sums import SPARE, TOP
 
 BLOCK = 1 << 14  # rows whose hashes stay in the cache
-SPARE = 6.0  # standard errors by which a first guess takes more rows than are kept
-TOP = 2.0**64
 HALF = np.uint64(32)
 ODD = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -179,3 +183,161 @@ def hashed(position, word):
     key ^= key >> HALF
     key *= ODD[1]
     return key
+
+
+# -- what is kept of rows, without their context, and the rows as logs -----------------
+
+MOST = 20_000  # rounds by lot
+FEWEST = 2_000  # of them where the logger's whole distribution is known:
+MOST_ENTRIES = 1_000_000  # of the distributions that are kept
+FIRST = 5_000  # rounds from the start on
+FIRST_ACTIONS = 100  # most of them whose distribution is kept of the first rounds
+PLAIN = "reward", "propensity", "group", "timestamp"
+WIDE = "logging_proba", "available"
+
+
+def most_rows(logs):
+    """Return how many rows are kept: 20,000, or fewer of many actions."""
+    if hasattr(logs, "slate"):
+        return most_slates(logs, MOST)
+    wide = any(getattr(logs, name, None) is not None for name in WIDE)
+    if not wide:
+        return MOST
+    return min(MOST, max(FEWEST, MOST_ENTRIES // logs.n_actions))
+
+
+def columns_of(logs, rows):
+    """Return what is kept of some rows, without their context."""
+    found = {name: getattr(logs, name) for name in PLAIN}
+    if hasattr(logs, "action_index"):
+        found |= {
+            "action": logs.action_index,
+            "logger": logs.logger_index,
+            "sample_weight": logs.sample_weight,
+        }
+        found |= {name: getattr(logs, name) for name in WIDE}
+    found = {k: v[rows] for k, v in found.items() if v is not None}
+    return found | columns_of_slates(logs, rows) if hasattr(logs, "slate") else found
+
+
+def first_columns(logs, rows):
+    """Return what is kept of the first rows, with a number for their context."""
+    if not hasattr(logs, "action_index"):
+        return {}
+    found = columns_of(logs, rows)
+    found.pop("available", None)
+    if logs.n_actions > FIRST_ACTIONS:
+        found.pop("logging_proba", None)
+    context = logs.context
+    if isinstance(context, np.ndarray) and context.dtype.kind in "biuf":
+        found["context"] = segment_numbers(context[rows])
+    return found
+
+
+def logs_of(sums, sample):
+    """Return kept rows as logs."""
+    if sums.actions is None or not len(sample):
+        return None
+    rows = sample.order()
+    columns = {name: values[rows] for name, values in sample.columns.items()}
+    state = dict.fromkeys((*BanditLogs._row_fields, *BanditLogs._carried_fields))
+    state |= columns
+    action, logger = columns["action"], columns.get("logger")
+    state |= {
+        "actions": sums.actions,
+        "action_index": action,
+        "action": sums.actions[action],
+        "loggers": sums.loggers,
+        "logger_index": logger,
+        "logger": None if logger is None else sums.loggers[logger],
+        "reward_range": sums.reward_range,
+        "propensity_estimated": sums.propensity_estimated,
+        "context": _context(columns.get("context"), len(rows)),
+        "columns": {},
+        "_origin": "+".join(sample.origins),
+        "_position": sample.position[rows],
+    }
+    logs = object.__new__(BanditLogs)
+    logs.__dict__.update(state)
+    Grouped._set_group(logs, columns.get("group"))
+    return logs
+
+
+def _context(numbers, n_rounds):
+    return np.zeros((n_rounds, 0)) if numbers is None else numbers[:, None]
+
+
+# -- slates that are kept, and what their pages offer ----------------------------------
+# Of a uniform logger they tell whether its pages fit, and with rewards of slots whether
+# rows of pages are missing. Other slates are not kept.
+
+FEWEST_SLATES = 2_000  # rounds where pages offer different candidates:
+MOST_BYTES = 8_000_000  # of what these offer
+UNIFORM = "uniform"  # the column of slates whose logger is
+ALL_OFFERED = np.zeros(0, dtype=np.uint8)  # of a page that offers all candidates
+
+
+def most_slates(logs, most):
+    """Return how many slates are kept: fewer where pages offer different ones."""
+    if logs.offered is None or not _is_kept(logs):
+        return most
+    n_bytes = -(-logs.max_candidates // 8) * (
+        logs.offered[:1].size // logs.max_candidates
+    )
+    return min(most, max(FEWEST_SLATES, MOST_BYTES // max(n_bytes, 1)))
+
+
+def _is_kept(logs):
+    return is_uniform(logs) or logs.slot_reward is not None
+
+
+def columns_of_slates(logs, rows):
+    """Return what is kept of some slates: nothing where no test looks at them."""
+    if not _is_kept(logs):
+        return {}
+    offered = np.tile(ALL_OFFERED, (len(rows), 1))
+    if logs.offered is not None:
+        bits = np.packbits(logs.offered[rows], axis=-1)
+        offered = bits.reshape(len(rows), int(np.prod(bits.shape[1:])))
+    found = {
+        "slate": logs.slate[rows],
+        "n_candidates": np.full(len(rows), logs.max_candidates),
+        "offered": offered,
+    }
+    if is_uniform(logs):
+        found[UNIFORM] = np.ones(len(rows), dtype=bool)
+    if logs.slot_reward is not None:
+        found["slot_reward"] = logs.slot_reward[rows]
+    weight = column_weights(logs, of_part=True)
+    if weight is not None:
+        found[WEIGHT_COLUMN] = weight[rows]
+    return found
+
+
+def slates_of(sample):
+    """Return kept slates as logs, in the order of the log."""
+    rows = sample.order()
+    kept = {name: values[rows] for name, values in sample.columns.items()}
+    if not {"slate", "n_candidates", "offered"} <= kept.keys() or not len(rows):
+        return None
+    if (kept["n_candidates"] != kept["n_candidates"][0]).any():
+        return None
+    n_candidates, offered = int(kept["n_candidates"][0]), None
+    if kept["offered"].shape[1]:
+        bits = kept["offered"].reshape(len(rows), -1, -(-n_candidates // 8))
+        offered = np.unpackbits(bits, axis=-1, count=n_candidates).astype(bool)
+        offered = offered[:, 0] if offered.shape[1] == 1 else offered
+    logs = SlateLogs(
+        np.zeros((len(rows), 0)),
+        kept["slate"],
+        kept["reward"],
+        n_candidates=n_candidates,
+        candidates=offered,
+        slot_reward=kept.get("slot_reward"),
+        group=kept.get("group"),
+    )
+    return (
+        logs.with_columns(**{WEIGHT_COLUMN: kept[WEIGHT_COLUMN]})
+        if WEIGHT_COLUMN in kept
+        else logs
+    )

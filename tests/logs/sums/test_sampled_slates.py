@@ -18,7 +18,7 @@ from skope_ope import (
 )
 from skope_ope.evaluators import ValueSummary
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs.sums import _sampled_slates
+from skope_ope.logs.sums import _row_sample
 from skope_ope.logs.sums._log_sums import LogSums
 from tests.logs.checks import test_lost_rows as lost
 from tests.logs.checks.test_shared_pages import pages, sampled, short_pages
@@ -103,8 +103,8 @@ def test_parts_that_differ_are_not_compared():
 
 
 def test_fewer_slates_are_kept_where_pages_offer_much(monkeypatch):
-    monkeypatch.setattr(_sampled_slates, "FEWEST", 100)
-    monkeypatch.setattr(_sampled_slates, "MOST_BYTES", 200 * 5)  # 40 bits by page
+    monkeypatch.setattr(_row_sample, "FEWEST_SLATES", 100)
+    monkeypatch.setattr(_row_sample, "MOST_BYTES", 200 * 5)  # 40 bits by page
     assert len(LogSums.of(LOGS["forgotten"]).sample) == 900
     assert len(LogSums.of(LOGS["passed"]).sample) == 200
     assert len(LogSums.of(LOGS["passed by slot"]).sample) == 100
