@@ -11,7 +11,7 @@ from skope_ope.evaluators.core._diagnostics import Diagnostics
 from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._entries import LARGE_WEIGHT
 from skope_ope.evaluators.core._jobs import evaluate_jobs
-from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._positive_rounds import combined_weights
 from skope_ope.evaluators.core._slates import of_weights, overlaps_of_terms
 from skope_ope.evaluators.core._support_findings import (
     slate_support_findings,

@@ -19,8 +19,7 @@ from skope_ope.evaluators.core._drowned import (
 )
 from skope_ope.evaluators.core._engine import terms_of
 from skope_ope.evaluators.core._overlap import Support
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.evaluators.core._warnings import (

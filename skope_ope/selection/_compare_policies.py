@@ -40,8 +40,8 @@ from skope_ope.evaluators.base._question import (
 )
 from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._assumptions import rests_on_propensities
-from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._logged_value import logged_value
+from skope_ope.evaluators.core._paired_differences import on_common_rounds
 from skope_ope.evaluators.core._rows import FormulaTerms
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of

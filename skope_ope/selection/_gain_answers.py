@@ -39,7 +39,7 @@ from skope_ope.evaluators.core._missing_part import (
     weight_findings,
 )
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._verdict_thresholds import NO_ESTIMATE
+from skope_ope.evaluators.core._verdict_reasons import NO_ESTIMATE
 from skope_ope.exceptions import (
     AdaptiveLoggerWarning,
     ExplorationWarning,

@@ -16,7 +16,7 @@ from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.core._assumptions import NOTHING_OUTSIDE, slates_assumed
 from skope_ope.evaluators.core._grounds import ESTIMATED
 from skope_ope.evaluators.core._lift import Lift
-from skope_ope.evaluators.core._verdict_thresholds import VerdictThresholds
+from skope_ope.evaluators.core._verdict_reasons import VerdictThresholds
 from skope_ope.logs._html import table_html, with_bars
 from skope_ope.logs._shown_numbers import (
     decimals,

@@ -19,12 +19,11 @@ from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._overlap import Overlap, Support, weight_entries
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._reach import CornerReach, terms_at
 from skope_ope.evaluators.core._requires import LogFacts
 from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._summary import Summary
 from skope_ope.evaluators.core._target import Target, check_target
 from skope_ope.evaluators.core._warnings import (

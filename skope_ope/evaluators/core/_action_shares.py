@@ -7,8 +7,7 @@ import numpy as np
 from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._overlap import Support
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
 from skope_ope.logs._validation import plain
 
 LOGGED_PROBA = Extract(lambda rounds: (rounds.pi,))

@@ -39,8 +39,8 @@ from skope_ope.evaluators.core._mean_weight_findings import (
     high_mean_finding,
     wrong_propensities,
 )
-from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._pooling import Shares
+from skope_ope.evaluators.core._products import total
 from skope_ope.evaluators.core._reach import refuse_stated
 from skope_ope.evaluators.core._support_findings import no_overlap_finding
 from skope_ope.evaluators.core._warnings import unformed_warning

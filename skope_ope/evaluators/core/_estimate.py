@@ -32,9 +32,8 @@ import numpy as np
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._origins import straight, total
 from skope_ope.evaluators.core._pooling import pooled
-from skope_ope.evaluators.core._products import quadratic
+from skope_ope.evaluators.core._products import quadratic, straight, total
 from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.logs._factorise import factorise
 

@@ -24,8 +24,7 @@ from math import nan, sqrt
 
 import numpy as np
 
-from skope_ope.evaluators.core._origins import total
-from skope_ope.evaluators.core._products import quadratic
+from skope_ope.evaluators.core._products import quadratic, total
 from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.intervals._gamma import Deviations, deviations_of_blocks
 

@@ -8,9 +8,8 @@ from math import inf, isnan, nan, sqrt
 from numbers import Real
 
 from skope_ope._meant import meant
-from skope_ope.evaluators.core._bootstrap import resampled_values
+from skope_ope.evaluators.core._bootstrap import jackknife_error, resampled_values
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._jackknife import jackknife_error
 from skope_ope.evaluators.core._plain_weights import (
     BOUNDED,
     KNOWN_WEIGHTS,

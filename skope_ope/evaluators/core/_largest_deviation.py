@@ -16,7 +16,7 @@ import numpy as np
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._extremes import known
 from skope_ope.evaluators.core._functions import ratio
-from skope_ope.evaluators.core._origins import total
+from skope_ope.evaluators.core._products import total
 from skope_ope.evaluators.core._proposal import weight_of
 from skope_ope.evaluators.core._reach import SPARE, Reach, typical
 from skope_ope.evaluators.core._requires import Requires

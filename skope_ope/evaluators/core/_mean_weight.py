@@ -22,7 +22,7 @@ from math import log
 import numpy as np
 
 from skope_ope._dot import dot
-from skope_ope.evaluators.core._origins import total
+from skope_ope.evaluators.core._products import total
 
 LAMBDAS = 0.9 * 2.0 ** -np.arange(20)
 PSI = -np.log1p(-LAMBDAS) - LAMBDAS

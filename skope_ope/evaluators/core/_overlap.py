@@ -15,8 +15,8 @@ from skope_ope.evaluators.core._mean_weight import (
     evidence_below,
     squares_about,
 )
-from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._pooling import pooled
+from skope_ope.evaluators.core._products import total
 from skope_ope.evaluators.core._sums import JointSums
 
 

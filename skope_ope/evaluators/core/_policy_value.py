@@ -33,7 +33,7 @@ from skope_ope.evaluators.core._rows import RowsGone
 from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
 from skope_ope.evaluators.core._verdict import Verdict, verdict_on
-from skope_ope.evaluators.core._verdict_thresholds import VerdictThresholds
+from skope_ope.evaluators.core._verdict_reasons import VerdictThresholds
 from skope_ope.evaluators.core._warnings import (
     group_warnings,
     one_unit_warnings,

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rounds that enter an estimate: a round of sample weight 0 does not."""
+"""The rounds that enter an estimate, and their weights: weight 0 does not enter."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +10,10 @@ import numpy as np
 
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._requires import LogFacts
+from skope_ope.logs._row_labels import check_row_labels
+from skope_ope.logs._slate_fields import column_weights
+from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.logs._validation import as_numbers, check_length
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,3 +98,36 @@ class Part(PositiveRounds):
     def __init__(self, logs, sample_weight=None, shares=None):
         super().__init__(logs, sample_weight)
         self.omega, self.shares = sample_weight, shares
+
+
+# -- sample weights -------------------------------------------------------------------
+def combined_weights(logs, sample_weight):
+    """Product of the weights of the logs and those given, with mean one, or None."""
+    weight = plain_weights(logs, sample_weight)
+    if weight is None or (weight == weight[0]).all():
+        return None
+    return weight / weight.mean()
+
+
+def plain_weights(logs, sample_weight, of_part=False):
+    """Product of the weights of the logs and those given, as they are, or None."""
+    if isinstance(logs, SlateLogs):
+        weight = column_weights(logs, of_part)
+    else:
+        weight = getattr(logs, "sample_weight", None)
+    if sample_weight is not None:
+        given = as_numbers("sample_weight", sample_weight)
+        check_length("sample_weight", given, len(logs), "the log")
+        check_row_labels("sample_weight", sample_weight, logs)
+        if given.min() < 0 or not given.any():
+            raise ValueError(
+                "sample_weight must be non-negative and positive somewhere, got a "
+                f"minimum of {given.min():.6g}, a maximum of {given.max():.6g}."
+            )
+        weight = given if weight is None else weight * given
+        if not weight.any():
+            raise ValueError(
+                "sample_weight times the weights of the logs is zero in every round: "
+                "no round counts."
+            )
+    return weight

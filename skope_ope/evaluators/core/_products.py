@@ -1,11 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sums of products of any two terms of a block of rounds."""
+"""Sums of products of any two terms of a block of rounds, about what keeps digits."""
 
 import numpy as np
 
 from skope_ope._dot import LONGEST_PRODUCT, dot
-from skope_ope.evaluators.core._origins import total
 
 PIECE = 5000  # rounds of a product of matrices: a longer one wakes the threads of BLAS
 FEW_TERMS = 12  # whose products one by one cost no more than those of a matrix
@@ -95,3 +94,38 @@ def quadratic(slopes, sums):
             variance += part if single else total(part)
             noise += abs(part) if single else total(abs(part))
     return variance, noise
+
+
+# -- from where terms are measured ----------------------------------------------------
+FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
+
+
+def total(values):
+    """Return the sum over the strata of a number of every stratum."""
+    return values if isinstance(values, float) else float(np.sum(values))
+
+
+def straight(terms, slants):
+    """Return the terms, numerators less their slants times their divisors."""
+    out = list(terms)
+    for top, (end, slant) in slants.items():
+        if slant:
+            out[top] = out[top] - slant * out[end]
+    return out
+
+
+def slant_of(term, divisor):
+    """Return the ratio of a numerator that follows its divisor, or 0."""
+    cross, square = dot(term, divisor), dot(divisor, divisor)
+    if not cross * cross > FAR * square * dot(term, term):
+        return 0.0
+    return cross / square
+
+
+def middle_of(term):
+    """Return the mean of terms far from zero for their spread, or 0."""
+    whole, n = float(np.add.reduce(term)), len(term)
+    if not whole * whole > FAR * n * dot(term, term):
+        return 0.0
+    # the mean of equal terms may differ from them by rounding
+    return float(term[0]) if (term == term[0]).all() else whole / n

@@ -27,10 +27,9 @@ from skope_ope.evaluators.core._estimate import (
 )
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._loggers import label_list
-from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._overlaps import overlap_of
 from skope_ope.evaluators.core._pooling import pooled, stratified
-from skope_ope.evaluators.core._products import quadratic
+from skope_ope.evaluators.core._products import quadratic, total
 from skope_ope.evaluators.core._proposal import tallied_as
 from skope_ope.evaluators.core._slates import overlaps_of_slates
 from skope_ope.evaluators.core._sums import REWARD, weights_of

@@ -23,8 +23,12 @@ upwards and downwards: see `_halves`.
 import numpy as np
 
 from skope_ope._pairs import WithPairs
-from skope_ope.evaluators.core._origins import middle_of, slant_of, straight
-from skope_ope.evaluators.core._products import add_products
+from skope_ope.evaluators.core._products import (
+    add_products,
+    middle_of,
+    slant_of,
+    straight,
+)
 from skope_ope.evaluators.core._sum_tables import joint_of_table, table_of
 
 # What has sums is (evaluator, policy, outcome): the outcome tells which reward enters,

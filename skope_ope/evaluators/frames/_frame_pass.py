@@ -20,8 +20,8 @@ from skope_ope.evaluators.core._engine import offset_of
 from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
-from skope_ope.evaluators.core._origins import straight, total
 from skope_ope.evaluators.core._part_weights import LOGGERS
+from skope_ope.evaluators.core._products import straight, total
 from skope_ope.evaluators.core._proposal import kind_of_sums, tallied_as
 from skope_ope.evaluators.core._summary import N_BUCKETS, N_GROUPS
 from skope_ope.evaluators.core._sums import (

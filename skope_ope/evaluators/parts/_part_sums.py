@@ -6,6 +6,7 @@ Parts add up to the whole: `sums_of_part(...) + sums_of_part(...)`.
 """
 
 from copy import copy
+from math import prod
 
 import numpy as np
 
@@ -15,10 +16,10 @@ from skope_ope.evaluators.core._engine import Extract, Job, TermStore, run
 from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._part_weights import ROUNDS
-from skope_ope.evaluators.core._positive_rounds import Part
+from skope_ope.evaluators.core._positive_rounds import Part, plain_weights
 from skope_ope.evaluators.core._proposal import kind_of_sums, weight_of
 from skope_ope.evaluators.core._requires import LogFacts
-from skope_ope.evaluators.core._sample_weights import plain_weights
+from skope_ope.evaluators.core._rows import labels_of
 from skope_ope.evaluators.core._summary import (
     LOGGER,
     N_BUCKETS,
@@ -32,13 +33,14 @@ from skope_ope.evaluators.core._summary import (
 )
 from skope_ope.evaluators.core._sums import REWARD, weighted_of
 from skope_ope.evaluators.core._tally import RoundCounts
-from skope_ope.evaluators.parts._cells import Cells
 from skope_ope.evaluators.parts._part_tables import (
     bare_evaluator,
     sums_of_tables,
     tables_of,
 )
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._coded_labels import coded_labels
+from skope_ope.logs._factorise import factorise, rows_of_codes
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 
@@ -366,3 +368,44 @@ def _ready(evaluator, whole, name):
     if evaluator.requires.model:
         out._take_source(whole.source(name, evaluator))
     return out
+
+
+# -- rounds with the same labels ------------------------------------------------------
+class Cells:
+    """Rounds that have the same labels in some columns."""
+
+    def __init__(self, logs, names):
+        self.names, self.labels, code = list(names), [], np.zeros(len(logs), np.intp)
+        for name in self.names:
+            labels, own = _labels_of(logs, name)
+            self.labels.append(labels)
+            code = code * len(labels) + own
+        n_cells = prod(map(len, self.labels))
+        self.found = np.arange(n_cells)
+        if n_cells > 2 * len(code):
+            self.found, code = np.unique(code, return_inverse=True)
+        self.rows = rows_of_codes(code, len(self.found))
+
+    def __iter__(self):
+        for number, rows in zip(self.found.tolist(), self.rows, strict=True):
+            if not len(rows):
+                continue
+            labels = []
+            for some in reversed(self.labels):
+                number, own = divmod(number, len(some))
+                labels.append(some[own])
+            yield labels[::-1], rows
+
+
+def _labels_of(logs, name):
+    """Return the distinct labels of a field or a column, and the code of each round."""
+    values = labels_of(logs, name)
+    if len(getattr(values, "shape", ())) > 1:
+        raise ValueError(
+            f"by={name!r} has {values.shape[1]} entries per round, and a part "
+            "needs one label. Name a single column: scan_logs(..., "
+            "columns=['day'])."
+        )
+    _, distinct, codes = coded_labels("by", values, copy=False)
+    labels, place = factorise(distinct)
+    return labels.tolist(), place[codes]

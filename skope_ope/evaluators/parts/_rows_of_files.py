@@ -17,9 +17,12 @@ from skope_ope.evaluators.core._largest_deviation import (
     WeightedRewards,
 )
 from skope_ope.evaluators.core._plain_weights import plain_weights_of
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._positive_rounds import (
+    PositiveRounds,
+    combined_weights,
+    plain_weights,
+)
 from skope_ope.evaluators.core._rows import FormulaTerms, Rows, labels_of
-from skope_ope.evaluators.core._sample_weights import combined_weights, plain_weights
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.parts._part_sums import numbers_of_part
 from skope_ope.logs.lazy._lazy_rows import first_rows

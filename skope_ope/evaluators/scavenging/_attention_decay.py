@@ -19,12 +19,12 @@ from skope_ope._sklearn import (
     validate_params,
 )
 from skope_ope._types import Array, RandomSeed
-from skope_ope.evaluators.scavenging._bootstrap import (
+from skope_ope.evaluators.scavenging._pages import (
     bootstrap,
     draw_pages,
+    make_pages,
     seeds_of,
 )
-from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import item_predictability
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import SlateLogs

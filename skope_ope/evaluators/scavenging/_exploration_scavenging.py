@@ -13,12 +13,11 @@ from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._arms import ArmDeviation
 from skope_ope.evaluators.core._functions import mean, ratio
 from skope_ope.evaluators.core._halves import in_upper_half
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._proposal import Sampling, weight_of
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import weighted_reward
 from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import by_logger
 from skope_ope.evaluators.scavenging._arms import ArmRounds, ScavengedValue
 from skope_ope.evaluators.scavenging._bounds import theorem_bound

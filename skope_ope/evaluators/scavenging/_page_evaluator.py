@@ -20,13 +20,17 @@ from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import spread_estimate
 from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._positive_rounds import combined_weights
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
-from skope_ope.evaluators.scavenging._bootstrap import bootstrap, draw_pages, seeds_of
-from skope_ope.evaluators.scavenging._pages import make_pages
+from skope_ope.evaluators.scavenging._pages import (
+    bootstrap,
+    draw_pages,
+    make_pages,
+    seeds_of,
+)
 from skope_ope.evaluators.scavenging._predictability import Predictability
 from skope_ope.exceptions import ExplorationWarning, LowOverlapWarning
 from skope_ope.logs import SlateLogs

@@ -20,10 +20,9 @@ from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._overlap import Support
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._reach import LinearReach, range_alone
 from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import few_accepted_warnings, warnings_of

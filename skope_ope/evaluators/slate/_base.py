@@ -5,14 +5,13 @@
 import numpy as np
 
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
+from skope_ope.evaluators.core._positive_rounds import combined_weights
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width, method
 from skope_ope.evaluators.core._slates import SlateTerms, shares_of, value_of_slates
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
-from skope_ope.evaluators.slate._slot_support import support_of_slots
-from skope_ope.evaluators.slate._support import form_of
+from skope_ope.evaluators.slate._support import form_of, support_of_slots
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_fields import EMPTY, row_of_another_reward

@@ -12,7 +12,7 @@ import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core import _functions
-from skope_ope.evaluators.core._control_variates import regression_terms
+from skope_ope.evaluators.core._functions import regression_terms
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slates import SlateTerms, shares_of
 from skope_ope.evaluators.core._weights import clip

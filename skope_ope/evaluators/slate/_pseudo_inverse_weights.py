@@ -13,8 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.slate._second_moments import solved
-from skope_ope.evaluators.slate._support import form_of, knows_all, recorded
-from skope_ope.evaluators.slate._tables import chunks
+from skope_ope.evaluators.slate._support import chunks, form_of, knows_all, recorded
 from skope_ope.evaluators.slate._uniform_rankings import BLOCK, uniform_weights
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.policies.slate._empirical_slate_policy import EmpiricalSlatePolicy

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skope_ope.evaluators.slate._tables import chunk_rows
+from skope_ope.evaluators.slate._support import chunk_rows
 
 CUTOFF = 1e-10  # of the largest eigenvalue: what is below is zero
 # below this, of the largest eigenvalue, eigenvalues are looked at one by one. Far above

@@ -18,7 +18,7 @@ from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slates import SlateTerms
 from skope_ope.evaluators.slate._base import SlateEvaluator
-from skope_ope.evaluators.slate._tables import chunks
+from skope_ope.evaluators.slate._support import chunks
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_fields import EMPTY

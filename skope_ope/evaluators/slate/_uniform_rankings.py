@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.evaluators.slate._tables import chunks
+from skope_ope.evaluators.slate._support import chunks
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.policies.slate._slate_tables import entries, offered_slots
 

@@ -14,14 +14,12 @@ from skope_ope.evaluators.core._jobs import (
     prepared_job,
 )
 from skope_ope.evaluators.core._plain_weights import is_own
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.evaluators.static._action_scores import action_scores
-from skope_ope.evaluators.static._clipping_curve import clipping_curve
+from skope_ope.evaluators.static._clipping_curve import clipping_curve, weights_of
 from skope_ope.evaluators.static._direct_simulation import simulated_value, simulates
 from skope_ope.evaluators.static._own_evaluators import check_members
-from skope_ope.evaluators.static._weights_of import weights_of
 from skope_ope.logs._bandit_logs import BanditLogs
 
 
