@@ -27,7 +27,12 @@ from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import few_accepted_warnings, warnings_of
-from skope_ope.evaluators.sequential._earlier_rewards import (
+from skope_ope.evaluators.sequential._acceptance import (
+    UniformStream,
+    n_offered,
+    stream_state,
+)
+from skope_ope.evaluators.sequential._drns_model import (
     MadeInWalk,
     takes_earlier,
 )
@@ -45,7 +50,6 @@ from skope_ope.evaluators.sequential._result import (
     SequentialValue,
     ratio_terms,
 )
-from skope_ope.evaluators.sequential._rules import n_offered
 from skope_ope.evaluators.sequential._sequential_values import (
     JUST_PI,
     no_weights,
@@ -53,7 +57,6 @@ from skope_ope.evaluators.sequential._sequential_values import (
     sequential_values,
     smallest_ratio,
 )
-from skope_ope.evaluators.sequential._uniforms import UniformStream, stream_state
 from skope_ope.evaluators.sequential._warnings import (
     left_out_warnings,
     reversal_warnings,

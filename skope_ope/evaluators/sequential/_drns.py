@@ -22,13 +22,13 @@ from skope_ope.evaluators.core._warnings import (
     warnings_of,
 )
 from skope_ope.evaluators.core._weight_findings import overlap_findings
+from skope_ope.evaluators.sequential._acceptance import ConstantRule, QuantileRule
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._drns_bounds import drns_bound
 from skope_ope.evaluators.sequential._drns_model import (
     drns_source,
 )
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
-from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
 from skope_ope.evaluators.sequential._warnings import (
     bias_mass_warnings,
     short_trajectory_warnings,

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._drowned import huge_weight_finding
+from skope_ope.evaluators.sequential._acceptance import n_offered
 from skope_ope.evaluators.sequential._drns_model import rounds_seen_ahead
 from skope_ope.evaluators.sequential._history_overlap import RatioSums, Violations
-from skope_ope.evaluators.sequential._rules import n_offered
 
 
 @dataclass

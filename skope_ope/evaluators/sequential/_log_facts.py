@@ -6,8 +6,8 @@ from math import inf
 
 import numpy as np
 
+from skope_ope.evaluators.sequential._acceptance import n_offered
 from skope_ope.evaluators.sequential._history import first_reversal
-from skope_ope.evaluators.sequential._rules import n_offered
 from skope_ope.logs._propensity_audit import DRIFT_Z
 from skope_ope.logs.sums._log_sums import LogSums
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.sequential._earlier_rewards import EarlierRewards
+from skope_ope.evaluators.sequential._acceptance import UniformStream
+from skope_ope.evaluators.sequential._drns_model import EarlierRewards
 from skope_ope.evaluators.sequential._history import LogSegment
 from skope_ope.evaluators.sequential._history_overlap import history_overlap
 from skope_ope.evaluators.sequential._log_facts import LogFacts
 from skope_ope.evaluators.sequential._summed_history import RoundsOfPart
 from skope_ope.evaluators.sequential._summed_sequential_value import Lessons
-from skope_ope.evaluators.sequential._uniforms import UniformStream
 from skope_ope.evaluators.sequential._walk_sums import WalkSums, far_offset
 from skope_ope.logs._known_range import known_range
 from skope_ope.policies._adaptive import AdaptivePolicy

@@ -16,8 +16,8 @@ from skope_ope.evaluators.core._warnings import (
     propensity_warnings,
     warnings_of,
 )
+from skope_ope.evaluators.sequential._acceptance import ConstantRule
 from skope_ope.evaluators.sequential._replay import AcceptedMean
-from skope_ope.evaluators.sequential._rules import ConstantRule
 from skope_ope.evaluators.sequential._warnings import NEGLIGIBLE, bias_mass_warnings
 
 

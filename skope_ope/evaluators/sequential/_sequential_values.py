@@ -18,10 +18,11 @@ from skope_ope._part_tasks import merge_parts, named, task_count
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of_rounds
-from skope_ope.evaluators.sequential._drns_model import later_rounds_warning
-from skope_ope.evaluators.sequential._earlier_rewards import (
+from skope_ope.evaluators.sequential._acceptance import stream_state
+from skope_ope.evaluators.sequential._drns_model import (
     EarlierRewards,
     is_one_mean,
+    later_rounds_warning,
     takes_earlier,
 )
 from skope_ope.evaluators.sequential._log_facts import LeastRatios, LogFacts
@@ -34,7 +35,6 @@ from skope_ope.evaluators.sequential._summed_history import (
 from skope_ope.evaluators.sequential._summed_sequential_value import (
     SummedSequentialValue,
 )
-from skope_ope.evaluators.sequential._uniforms import stream_state
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reward_models._part_models import part_models
