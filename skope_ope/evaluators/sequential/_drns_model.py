@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._folds import FULL, UNCOVERED, repeated_positions
 from skope_ope.logs._known_rows import rows_among
 from skope_ope.reward_models._cross_fit import (
@@ -126,6 +127,11 @@ class FilledSource:
 
 def rounds_seen_ahead(source, logs):
     """Count rounds that are predicted by what came later, or by themselves."""
+    # None: any number of them. Of files it is not known which rounds a model has seen.
+    if not isinstance(logs, BanditLogs):
+        seen = getattr(source, "held_out_", None) is not None
+        seen = seen or hasattr(source, "models_")
+        return None if seen else int(getattr(source, "n_uncovered_", 0))
     source = getattr(source, "source", source)  # of predictions that are kept
     held_out = getattr(source, "held_out_", None)
     if isinstance(source, EarlierMeans):

@@ -56,11 +56,6 @@ class Trace:
     policy: object  # the target after its last update; a stationary one as it came
     restarts: object = None  # the policy at the start of its histories, where it learns
 
-    @property
-    def model_values(self):
-        """All model values that are known, in no particular shape."""
-        return self.v, self.q
-
 
 class StationaryWalk:
     """Accept rounds for a policy that does not learn: nothing is called per row."""
@@ -214,7 +209,8 @@ class Restarts:
     """A policy that learns, and starts anew after every trajectory."""
 
     def __init__(self, policy, logs, part):
-        self.given, self.empty = clone(policy), logs[:0]
+        # no slice of the logs, which would keep a part of files alive
+        self.given, self.empty = clone(policy), logs[np.arange(0)]
         self._seeds = given_seeds(policy)
         self.part, self.number = part, 0
         self.policy = self.at(0)

@@ -13,22 +13,11 @@ from copy import copy
 
 import numpy as np
 
-from skope_ope.evaluators.core._overlap import Overlap
+from skope_ope.evaluators.core._summary import N_BUCKETS
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._labels import label_hash
 
-
-def history_overlap(segments, positive):
-    r"""Sum the weights :math:`\pi(a_k|x_k, h) / p_k` along the simulated histories."""
-    # Given its history each has mean one, where the policy wants nothing that the
-    # logger never does. What it wants of other actions is not known: it was not
-    # recorded.
-    overlap, p = Overlap(positive.design, positive.n), positive.all_logs.propensity
-    for segment in segments:
-        rows = segment.rows
-        block = positive.design.block(rows.start, rows.stop)
-        overlap.add(block, segment.trace.pi / p[rows])
-    return overlap
+MANY_CLUSTERS = 100_000  # more are summed by hash buckets
 
 
 def joined(overlap, other):
@@ -40,12 +29,17 @@ def joined(overlap, other):
     return out
 
 
-def shortened(overlap, many, n_buckets):
+def in_buckets(joint):
+    """Return sums with hash buckets in place of many groups."""
+    clusters = joint.frame.clusters
+    few = clusters is None or len(clusters) <= MANY_CLUSTERS
+    return joint if few else joint.bucketed(N_BUCKETS)
+
+
+def shortened(overlap):
     """Return the overlap with hash buckets in place of many groups."""
-    frame = overlap.joint.frame
-    if not frame.clustered or len(frame.clusters) <= many:
-        return overlap
-    return _of(overlap, overlap.joint.bucketed(n_buckets))
+    joint = in_buckets(overlap.joint)
+    return overlap if joint is overlap.joint else _of(overlap, joint)
 
 
 def _of(overlap, joint):
@@ -73,11 +67,10 @@ class Violations:
             some = np.flatnonzero(sums)
             self._by_group = groups[some], sums[some]
 
-    def bounded(self, many, n_buckets):
+    def shortened(self):
         """Return the same with hash buckets in place of many groups."""
-        if self._by_group is None or len(self._by_group[0]) <= many:
-            return self
-        return self._bucketed(n_buckets)
+        few = self._by_group is None or len(self._by_group[0]) <= MANY_CLUSTERS
+        return self if few else self._bucketed(N_BUCKETS)
 
     def _bucketed(self, n_buckets):
         if n_buckets in (None, self._n_buckets):

@@ -14,7 +14,7 @@ from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._warnings import uneven_action_warnings
 from skope_ope.evaluators.sequential._acceptance import UniformRule, n_offered
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
-from skope_ope.evaluators.sequential._result import check_unit_interval
+from skope_ope.evaluators.sequential._sequential_value import check_unit_interval
 
 UNIFORM_TOLERANCE = 1e-6
 
@@ -22,8 +22,11 @@ UNIFORM_TOLERANCE = 1e-6
 class AcceptedMean(SequentialEvaluator):
     """The value of a trajectory is the mean reward of its accepted rounds."""
 
-    def _terms(self, trace, reward, p, rows, accepted):
-        return accepted - rows.start, reward[accepted], np.ones(len(accepted))
+    def _terms(self, trace, reward, p):
+        return trace.accepted, reward[trace.accepted], np.ones(len(trace.accepted))
+
+    def _slope(self, trace, p):
+        return 1.0
 
     def _has_spread(self, history):
         return history.n_accepted > 1
@@ -33,13 +36,15 @@ class AcceptedMean(SequentialEvaluator):
         n_used = history.n_accepted if self.horizon is None else self.horizon
         return max(n_used - 1, 1)
 
-    def _successes(self, history, found):
-        if history.adaptive or np.isnan(found.value) or history.has_groups:
+    def _successes(self, history):
+        found = history.trajectories
+        if history.adaptive or np.isnan(found.value) or history.facts.has_groups:
             return None
         n_used = history.n_accepted
         if self.horizon is not None:
-            n_used = len(found.formed) * self.horizon
-        ones = history.successes(n_used)
+            n_used = len(found.values) * self.horizon
+        (part,) = history.parts
+        ones = part.successes(n_used)
         return None if ones is None else (ones, n_used)
 
 
@@ -134,18 +139,18 @@ class Replay(AcceptedMean):
                 "such rows). Use RejectionSampling or DRns."
             )
 
-    def _rule(self, known, n_rounds):
-        return UniformRule(known.most_offered)
+    def _rule(self, facts, n_rounds, ratio):
+        return UniformRule(facts.most_offered)
 
     def _log_warnings(self, history):
-        return super()._log_warnings(history) + uneven_action_warnings(history.logs)
+        return super()._log_warnings(history) + uneven_action_warnings(history.log)
 
     @property
     def _deviation_bound(self):
         return replay_bound
 
     def _bound_terms(self, history):
-        return {"n_actions": history.most_offered}
+        return {"n_actions": history.facts.most_offered}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
