@@ -14,7 +14,6 @@ from skope_ope._progress import untold
 from skope_ope._types import RewardModelLike
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._counted import Counted
-from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._target import Target
@@ -144,8 +143,7 @@ class SequentialEvaluator(BaseEvaluator):
         given = target.policy
         if given is None:
             given = np.asarray(target.array, dtype=np.float64)
-        with beyond_floats():
-            return self._value(History(self, parts, facts), given)
+        return self._value(History(self, parts, facts), given)
 
     def _begin(self, stretch, facts, rows, number, keeps_rounds=False, least=None):
         """Return the state of a walk before the first stretch of a part."""
@@ -158,7 +156,7 @@ class SequentialEvaluator(BaseEvaluator):
 
         policy = stretch.target.policy
         rule = self._rule(facts, rows.stop - rows.start, smallest)
-        walk = StationaryWalk(policy, rule)
+        walk = StationaryWalk(rule)
         if isinstance(policy, AdaptivePolicy):
             told = self._tells_weights(policy)
             walk = AdaptiveWalk(policy, stretch.logs, rule, self.horizon, number, told)

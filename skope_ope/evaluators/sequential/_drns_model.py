@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from skope_ope.evaluators.sequential._log_facts import LogFacts
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._folds import FULL, UNCOVERED, repeated_positions
@@ -55,14 +56,18 @@ class EarlierMeans:
     # given that past, however the logger and the policy learn. Rounds without such a
     # past, the first one above all, get the mean of all rounds of other groups.
 
-    def __init__(self, logs):
-        self.logs = logs
-        self.mean_ = float(logs.reward.mean())
-        units = logs.group_index
-        if units is None:
-            units = repeated_positions(logs)
+    def __init__(self, logs, facts=None, start=0, before=0.0):
+        # Of a longer log that is known by its `facts` the rounds begin at `start`, and
+        # the rewards of those before have the sum `before`.
+        units = None  # what depends on each other; of longer logs nothing does
+        if facts is None:
+            facts, units = LogFacts(logs), logs.group_index
+            units = repeated_positions(logs) if units is None else units
+        self.logs, n, whole = logs, facts.n_rounds, sum(facts.reward_sums)
+        self.mean_ = whole / n
         reward = logs.reward - self.mean_  # rewards near 1e6 keep their digits
-        count, total = np.arange(len(logs), dtype=float), _before(reward)
+        count = start + np.arange(len(logs), dtype=float)
+        total = _before(reward) + (before - self.mean_ * start)
         own = [np.ones(len(logs)), reward]  # of all rounds of the same unit
         if units is not None:
             inside = [_before_in_unit(one, units) for one in own]
@@ -70,10 +75,11 @@ class EarlierMeans:
             own = [np.bincount(units, one)[units] for one in own]
         first = np.flatnonzero(count < 0.5)
         self.n_uncovered_ = len(first)
-        count[first] = len(logs) - own[0][first]
-        total[first] = reward.sum() - own[1][first]
+        count[first] = n - own[0][first]
+        total[first] = whole - self.mean_ * n - own[1][first]
         alone = first[count[first] < 0.5]  # one round, or one group
-        count[alone], total[alone] = 1.0, middle_reward(logs) - self.mean_
+        if len(alone):
+            count[alone], total[alone] = 1.0, middle_reward(logs) - self.mean_
         self.values_ = self.mean_ + total / count
 
     def of(self, logs):
@@ -224,7 +230,7 @@ class EarlierRewards:
     n_uncovered_ = 1  # the first round: nothing came before
 
     def __init__(self, facts):
-        if facts.log.groups is not None:
+        if facts.has_groups:
             raise ValueError(
                 "reward_model=None is the mean reward of earlier rounds if the "
                 "logger learned or the folds follow time. With groups this mean is "
@@ -233,32 +239,7 @@ class EarlierRewards:
                 "reward_model. Or scan the log without its groups."
             )
         self.facts = facts
-        self.mean_ = facts.log.reward_sum / facts.n_rounds
 
     def at(self, start, logs, before):
         """Return what predicts consecutive rounds."""
-        n = self.facts.n_rounds
-        if n == 1:
-            return EarlierMeansOfPart(np.full(1, middle_reward(logs)))
-        reward = logs.reward - self.mean_
-        count = start + np.arange(len(logs), dtype=float)
-        total = np.cumsum(reward) - reward + (before - self.mean_ * start)
-        if start == 0:
-            count[0] = n - 1
-            total[0] = self.facts.log.reward_sum - self.mean_ * n - reward[0]
-        return EarlierMeansOfPart(self.mean_ + total / count)
-
-
-class EarlierMeansOfPart:
-    """The predictions for the rounds of a part."""
-
-    n_uncovered_ = EarlierRewards.n_uncovered_
-
-    def __init__(self, values):
-        self.values_ = values
-
-    def of(self, logs):
-        """Return the predictions; `logs` are those of the part."""
-        return self.values_
-
-    bind = EarlierMeans.bind
+        return EarlierMeans(logs, self.facts, start, before)

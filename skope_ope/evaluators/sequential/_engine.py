@@ -49,12 +49,11 @@ class Trace:
     c: np.ndarray  # acceptance ratio in use at every row
     # Target's probability of the logged action, given the history so far
     pi: np.ndarray
-    # Model value of the target, given the history so far, and of the logged action
+    # Model values of the target, given the history so far, and of the logged action;
+    # None where there is no model
     v: np.ndarray
-    # Model value of the target, given the history so far, and of the logged action
     q: np.ndarray
-    policy: object  # the target after its last update; a stationary one as it came
-    restarts: object = None  # the policy at the start of its histories, where it learns
+    policy: object = None  # the target after its last update, where it learns
 
 
 class StationaryWalk:
@@ -62,15 +61,15 @@ class StationaryWalk:
 
     restarts = None
 
-    def __init__(self, policy, rule):
-        self.policy, self.rule = policy, rule
+    def __init__(self, rule):
+        self.rule = rule
 
     def take(self, logs, u, known):
         """Walk through the next rounds, and return the `Trace` of them."""
         self.rule.begin(logs, u)
         pi, v, q = (*known, None, None)[:3]
         accepted, c = self.rule.known(pi)
-        return Trace(accepted, c, pi, v, q, self.policy)
+        return Trace(accepted, c, pi, v, q)
 
 
 class AdaptiveWalk:
@@ -94,7 +93,7 @@ class AdaptiveWalk:
         accepted, c_values, pi, model = walk(logs, predict)
         accepted = np.array(accepted, dtype=np.intp)
         c = in_force(c_values, accepted, len(pi))
-        return Trace(accepted, c, pi, model.v, model.q, self.policy, self.restarts)
+        return Trace(accepted, c, pi, model.v, model.q, self.policy)
 
     def _accept(self, X, code, reward, chance, row):
         """Learn from a round; tell if the policy changed, and if it starts anew."""

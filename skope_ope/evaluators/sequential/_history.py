@@ -16,11 +16,7 @@ from operator import add
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame, design_of
-from skope_ope.evaluators.core._drowned import (
-    beyond_floats,
-    huge_weight_finding,
-    is_huge,
-)
+from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
 from skope_ope.evaluators.core._engine import FAR, Extract, terms_of
 from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
 from skope_ope.evaluators.core._functions import ratio
@@ -218,8 +214,9 @@ class PartHistory:
     def __init__(self, evaluator, walk, rows, facts, keeps_rounds):
         self.rows, self.walk, self.restarts = rows, walk, walk.restarts
         self._evaluator, self._horizon = evaluator, evaluator.horizon
-        follows = evaluator._follows_rewards
-        self.offset = far_offset(*facts.reward_bounds) if follows else 0.0
+        self.offset = far_offset(*facts.reward_bounds)
+        if self.offset and not evaluator._follows_rewards:
+            self.offset = 0.0
         self.values, self.weights, self.stops = [], [], []  # of its trajectories
         self.n_accepted, self._accepted, self._at = 0, [], rows.start
         self._first_odd = inf
@@ -265,8 +262,7 @@ class PartHistory:
             numbers = len(self.values) + cuts.searchsorted(np.arange(len(x)), "right")
             slope = evaluator._slope(trace, logs.propensity)
             about = (places, x, y), numbers, logs.reward, slope, held
-            with beyond_floats():
-                self.sums.add(positive.design, *about)
+            self.sums.add(positive.design, *about)
         elif held is not None:
             x[held:] = 0.0
         first, *others = zip(np.split(x, cuts), np.split(y, cuts), strict=True)
@@ -313,11 +309,12 @@ class PartHistory:
         """End the walk after the last round; return self, ready to travel."""
         if self._horizon is None:
             self._close(self.rows.stop)
-        if self.sums is not None:
-            self.sums.finish()
         parts = self._accepted
         self.accepted = parts[0] if len(parts) == 1 else np.concatenate(parts)
         self.walk = self._evaluator = self._accepted = None
+        if self.sums is not None:
+            self.sums.finish()
+            self.replayed = None
         return self
 
     def successes(self, n_used):
@@ -423,9 +420,10 @@ class History:
         """Yield the parts, and what terms of their rounds are multiplied by."""
         for part, factors in zip(self.parts, self.trajectories.factors, strict=True):
             _, x, _, cuts = part.terms
-            bounds = np.diff([0, *cuts, len(x)])
-            factors = np.append(factors, 0.0)[: len(bounds)]
-            yield part, np.repeat(factors, bounds), part.terms
+            if len(cuts):
+                bounds = np.diff([0, *cuts, len(x)])
+                factors = np.repeat(np.append(factors, 0.0)[: len(bounds)], bounds)
+            yield part, factors if len(factors) else 0.0, part.terms
 
     def round_values(self):
         """Return a value for every round; their mean is that of the policy."""

@@ -248,7 +248,8 @@ class Walks:
                 if state is None:
                     about = rows, task.number, False, task.least
                     state = evaluator._begin(stretch, facts, *about)
-                state = evaluator.advance(stretch, state)
+                with beyond_floats():
+                    state = evaluator.advance(stretch, state)
                 learned += LearnedRounds.of(policy, logs, by_position=True)
                 del logs, stretch  # before the next partition is read
             except Exception as error:

@@ -48,14 +48,17 @@ class TermSums:
         if held is None:
             self._take(design, places, terms, numbers)
             return
-        some = np.arange(design.n_rounds)
-        for part in some[:held], some[held:]:
-            piece = design.take(part), slice(None), terms[:, part], numbers[part]
-            self._waiting += [piece] * (len(part) > 0)
-            if held:
-                for one in self._waiting:
-                    self._take(*one)
-                self._waiting, held = [], 0
+        rows = np.arange(design.n_rounds)
+        before, after = (
+            (design.take(some), slice(None), terms[:, some], numbers[some])
+            for some in (rows[:held], rows[held:])
+        )
+        if held:
+            for piece in (*self._waiting, before):
+                self._take(*piece)
+            self._waiting = []
+        if held < len(rows):
+            self._waiting.append(after)
 
     def _take(self, design, places, terms, numbers):
         first = numbers == 0
