@@ -239,10 +239,8 @@ class KnownRatios:
                 np.searchsorted(low, rows, side="right"),
                 quantile_indices(self.q, before + at + 1),
             )
-            low_ranks = ranks[block][low].tolist()
-            found = self._take_possible(columns, low_ranks, seen, ratios.item)
-            accepted += found[0]
-            values += found[1]
+            about = columns, ranks[block][low].tolist(), seen, ratios.item
+            self._take_possible(*about, accepted, values)
             seen.marks[ranks[block]] = 1
             start, size = stop, min(2 * size, LARGEST_BLOCK)
         self._n = before + n_rounds
@@ -251,12 +249,13 @@ class KnownRatios:
         accepted = np.array(accepted, dtype=np.intp)
         return accepted, in_force(values, accepted, n_rounds)
 
-    def _take_possible(self, columns, low_ranks, seen, ratio_at):
-        """Return which of the rows of a block that may be are accepted, and new c."""
+    def _take_possible(self, columns, low_ranks, seen, ratio_at, accepted, values):
+        """Append the rows of a block that are accepted, of those that may be, and c."""
         c, flags, pointer, below = self.c, seen.flags, seen.pointer, seen.below
-        accepted, values, inserted = [], [], 0
-        columns = (column.tolist() for column in columns)
-        for row, pi_k, p_k, u_k, up_to, wanted in zip(*columns, strict=True):
+        inserted = 0
+        for row, pi_k, p_k, u_k, up_to, wanted in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
             if u_k > c * pi_k / p_k:
                 continue
             for rank in low_ranks[inserted:up_to]:
@@ -275,7 +274,6 @@ class KnownRatios:
             values.append(c)
         seen.below = below + sum(rank < pointer for rank in low_ranks[inserted:])
         seen.pointer, self.c = pointer, c
-        return accepted, values
 
 
 class _SeenRanks:
@@ -293,11 +291,11 @@ class _SeenRanks:
 
     def mark_at(self, wanted):
         """Return the rank below which so many marks lie, the last where they end."""
-        rank = self.pointer
+        rank, flags = self.pointer, self.flags
         for _ in range(wanted - self.below):
-            rank = self.flags.find(1, rank + 1)
+            rank = flags.find(1, rank + 1)
             if rank < 0:
-                return len(self.flags) - 1
+                return len(flags) - 1
         return rank
 
 

@@ -49,8 +49,8 @@ class SequentialEvaluator(BaseEvaluator):
     """Base class of evaluators that accept logged rounds into a simulated history."""
 
     # A subclass implements `_rule(facts, n_rounds, ratio)`, the acceptance rule of a
-    # history, `_terms(trace, reward, p)`, the sums of which a trajectory's value is the
-    # ratio and where they are, and `_slope(trace, p)`, what a unit of reward adds to
+    # history, `_terms(trace, reward, w)`, the sums of which a trajectory's value is the
+    # ratio and where they are, and `_slope(trace, w)`, what a unit of reward adds to
     # the first.
 
     n_splits = 1

@@ -251,8 +251,8 @@ class DRns(SequentialEvaluator):
             return ConstantRule(min(self.cmax, facts.smallest_propensity))
         return QuantileRule(self.q, self.cmax, self.c_init, n_rounds)
 
-    def _terms(self, trace, reward, p):
-        w, c = trace.pi / p, trace.c
+    def _terms(self, trace, reward, w):
+        c = trace.c
         above = c * (trace.v + w * (reward - trace.q))
         if self.normalize:
             return slice(None), above, c
@@ -260,8 +260,8 @@ class DRns(SequentialEvaluator):
         below[entered] = np.maximum(1.0, (c * w)[entered]) if self._weighs else 1.0
         return slice(None), above, below
 
-    def _slope(self, trace, p):
-        return trace.c * (trace.pi / p)
+    def _slope(self, trace, w):
+        return trace.c * w
 
     @property
     def _is_linear(self):

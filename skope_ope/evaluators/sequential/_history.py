@@ -15,6 +15,7 @@ from operator import add
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import Frame, design_of
 from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
 from skope_ope.evaluators.core._engine import FAR, Extract, terms_of
@@ -154,7 +155,7 @@ class Found:
     @cached_property
     def gain(self):
         """Sum of the weighted rewards."""
-        return None if self.w is None else float(self.w @ self._logs.reward)
+        return None if self.w is None else dot(self.w, self._logs.reward)
 
     @cached_property
     def huge(self):
@@ -225,7 +226,8 @@ class PartHistory:
         self.lessons = None if walk.restarts is None else Lessons(walk)
         if not keeps_rounds:
             alone = evaluator._tells_spread(walk.restarts is not None)
-            self.sums = TermSums(known_range(facts.log), alone)
+            limits = known_range(facts.log) if evaluator._is_linear else None
+            self.sums = TermSums(limits, alone)
 
     def add(self, positive, trace, overlap):
         """Take the next rounds, what happened to them, and their overlap if known."""
@@ -235,7 +237,7 @@ class PartHistory:
             if evaluator._tells_weights(trace.policy):
                 self.replayed = np.maximum(1.0, trace.c * found.w)
             self.lessons.take(logs, trace, self.replayed)
-        self._add_terms(positive, trace)
+        self._add_terms(positive, trace, found.w)
         if self.sums is None:
             self.found, self.trace = found, trace
         else:
@@ -244,7 +246,7 @@ class PartHistory:
         self._see_accepted(trace.accepted, logs.reward)
         self._at += len(trace.pi)
 
-    def _add_terms(self, positive, trace):
+    def _add_terms(self, positive, trace, w):
         """Add the terms of the rounds to the trajectories to which they belong."""
         evaluator, logs, own = self._evaluator, positive.all_logs, trace
         reward = logs.reward
@@ -252,7 +254,7 @@ class PartHistory:
             reward = reward - self.offset
             if trace.v is not None:
                 own = replace(trace, v=trace.v - self.offset, q=trace.q - self.offset)
-        places, x, y = evaluator._terms(own, reward, logs.propensity)
+        places, x, y = evaluator._terms(own, reward, w)
         ends, held = self._ends(trace.accepted), None
         cuts = ends if isinstance(places, slice) else trace.accepted.searchsorted(ends)
         if evaluator._counts_blocks and self._horizon is None:
@@ -260,7 +262,7 @@ class PartHistory:
             held = int(trace.accepted[-1]) + 1 if len(trace.accepted) else 0
         if self.sums is not None:
             numbers = len(self.values) + cuts.searchsorted(np.arange(len(x)), "right")
-            slope = evaluator._slope(trace, logs.propensity)
+            slope = evaluator._slope(trace, w) if evaluator._is_linear else None
             about = (places, x, y), numbers, logs.reward, slope, held
             self.sums.add(positive.design, *about)
         elif held is not None:
@@ -309,8 +311,7 @@ class PartHistory:
         """End the walk after the last round; return self, ready to travel."""
         if self._horizon is None:
             self._close(self.rows.stop)
-        parts = self._accepted
-        self.accepted = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        self.accepted = _of_all(self._accepted)
         self.walk = self._evaluator = self._accepted = None
         if self.sums is not None:
             self.sums.finish()
@@ -347,8 +348,7 @@ class History:
     @cached_property
     def accepted(self):
         """Rows that entered the histories, in order."""
-        parts = [part.accepted for part in self.parts]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return _of_all([part.accepted for part in self.parts])
 
     @property
     def n_accepted(self):
@@ -392,7 +392,7 @@ class History:
         """Acceptance ratio c in use at every row; None where the rounds are gone."""
         if self.gone:
             return None
-        return np.concatenate([part.trace.c for part in self.parts])
+        return _of_all([part.trace.c for part in self.parts])
 
     @cached_property
     def trajectories(self):
@@ -412,7 +412,9 @@ class History:
         for part, f, (places, x, y, _) in self._parts_of_rounds():
             value = self.trajectories.value - part.offset
             # around the value of all: rows tell how trajectories differ, too
-            change[part.rows][places] = self.n_rounds * f * (x - value * y)
+            moved = x - value * y
+            moved *= self.n_rounds * f
+            change[part.rows][places] = moved
             below[part.rows][places] = f * y
         return change, below
 
@@ -485,10 +487,9 @@ class History:
 
     def _slopes(self):
         """Return what a unit of reward adds to the round values."""
-        slopes, p = np.zeros(self.n_rounds), self.log.propensity
+        slopes = np.zeros(self.n_rounds)
         for part, f, (places, *_) in self._parts_of_rounds():
-            own = None if p is None else p[part.rows]
-            slope = self._evaluator._slope(part.trace, own)
+            slope = self._evaluator._slope(part.trace, part.found.w)
             slopes[part.rows][places] = self.n_rounds * f * slope
         return slopes
 
@@ -590,6 +591,11 @@ class Trajectories:
     def stops(self):
         """The rows after the last ones of theirs."""
         return self._of_formed([np.array(one.stops, int) for one in self.parts])
+
+
+def _of_all(parts):
+    """Return the arrays of all parts as one; they may be long."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def far_offset(low, high):

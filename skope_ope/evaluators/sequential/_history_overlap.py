@@ -13,6 +13,7 @@ from copy import copy
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._summary import N_BUCKETS
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._labels import label_hash
@@ -115,7 +116,7 @@ class RatioSums:
     def __init__(self, c):
         self.total, self._largest = float(c.sum()), float(c.max())
         share = c / self._largest  # squares of tiny ratios would be zero
-        self._shares, self._squares = float(share.sum()), float(share.dot(share))
+        self._shares, self._squares = float(share.sum()), dot(share, share)
 
     def __add__(self, other):
         """Return the sums of both parts."""

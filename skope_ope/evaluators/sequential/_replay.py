@@ -22,10 +22,10 @@ UNIFORM_TOLERANCE = 1e-6
 class AcceptedMean(SequentialEvaluator):
     """The value of a trajectory is the mean reward of its accepted rounds."""
 
-    def _terms(self, trace, reward, p):
+    def _terms(self, trace, reward, w):
         return trace.accepted, reward[trace.accepted], np.ones(len(trace.accepted))
 
-    def _slope(self, trace, p):
+    def _slope(self, trace, w):
         return 1.0
 
     def _has_spread(self, history):

@@ -42,7 +42,7 @@ class TermSums:
         # Those from the row `held` on wait until others follow; None: none do.
         places, x, y = terms
         rows = [x]
-        if self._limits and slope is not None:
+        if self._limits:
             rows += [x + slope * (end - reward[places]) for end in self._limits]
         terms = np.stack([*rows, y])
         if held is None:
