@@ -15,23 +15,15 @@ from operator import add
 
 import numpy as np
 
-from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import Frame, design_of
-from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
 from skope_ope.evaluators.core._engine import FAR, Extract, terms_of
 from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
 from skope_ope.evaluators.core._functions import ratio
-from skope_ope.evaluators.core._overlap import Overlap, Support
+from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import LinearReach, Reach, StatedReach, range_only
 from skope_ope.evaluators.core._rows import Rows, RowsGone
-from skope_ope.evaluators.core._tally import both_ranges
-from skope_ope.evaluators.sequential._history_overlap import (
-    RatioSums,
-    Violations,
-    joined,
-    shortened,
-)
+from skope_ope.evaluators.sequential._found import Found
 from skope_ope.evaluators.sequential._progressive_policy import Lessons
 from skope_ope.evaluators.sequential._term_sums import TermSums, estimate_of_clusters
 from skope_ope.intervals._gamma import deviations_of_blocks
@@ -98,113 +90,6 @@ class _SourceOfRows:
         """Return a chunk predictor; `logs` are the rounds."""
         predict = self._source.bind(self._logs)
         return lambda rounds, start: predict(rounds, self._start + start)
-
-
-class Found:
-    """What a walk found in consecutive rounds; that of neighbours adds up."""
-
-    # What rounds in memory tell is computed when it is asked.
-
-    def __init__(self, positive, trace, overlap, start):
-        self._positive, self._trace, self._start = positive, trace, start
-        if overlap is not None:
-            self.overlap = overlap
-
-    @property
-    def _logs(self):
-        return self._positive.all_logs
-
-    @cached_property
-    def w(self):
-        """Importance weights pi(a|x, h) / p; None: propensities are not known."""
-        p = self._logs.propensity
-        return None if p is None else self._trace.pi / p
-
-    @cached_property
-    def overlap(self):
-        """Sums of the weights along the history."""
-        # Given its history each has mean one, where the policy wants nothing that the
-        # logger never does. What it wants of other actions is not known: it was not
-        # recorded.
-        if self.w is None:
-            return None
-        design = self._positive.design
-        out = Overlap(design, self._positive.n)
-        out.add(design.block(0, len(self.w)), self.w)
-        return out
-
-    @cached_property
-    def final_ratio(self):
-        """The last acceptance ratio."""
-        return float(self._trace.c[-1])
-
-    @cached_property
-    def ratios(self):
-        """`RatioSums` of the acceptance ratios."""
-        return RatioSums(self._trace.c)
-
-    @cached_property
-    def violations(self):
-        """`Violations` of the acceptance ratios."""
-        if self.w is None:
-            return None
-        logs = self._logs
-        groups = () if logs.group is None else (logs.groups, logs.group_index)
-        return Violations(self._trace.c, self.w, *groups)
-
-    @cached_property
-    def gain(self):
-        """Sum of the weighted rewards."""
-        return None if self.w is None else dot(self.w, self._logs.reward)
-
-    @cached_property
-    def huge(self):
-        """Findings that a weight is beyond floats: of a value, and of none."""
-        if self.w is None or not is_huge(self.w.max()):
-            return None
-        about = self._logs, self.w
-        return [huge_weight_finding(*about, k, self._start) for k in (True, False)]
-
-    @cached_property
-    def model_range(self):
-        """The least and the largest model value."""
-        if self._trace.v is None:
-            return None
-        values = self._trace.v, self._trace.q
-        return (
-            min(float(one.min()) for one in values),
-            max(float(one.max()) for one in values),
-        )
-
-    def __add__(self, other):
-        """Return what was found in both, where the other comes after this."""
-        out = Found.__new__(Found)
-        for name, both in _BOTH.items():
-            one, two = getattr(self, name), getattr(other, name)
-            found = one if two is None else two if one is None else both(one, two)
-            setattr(out, name, found)
-        return out
-
-    def summed(self):
-        """Return the same without rounds, and hash buckets in place of many groups."""
-        out = Found.__new__(Found)
-        for name in _BOTH:
-            setattr(out, name, getattr(self, name))
-        if out.overlap is not None:
-            out.overlap = shortened(out.overlap)
-            out.violations = out.violations.shortened()
-        return out
-
-
-_BOTH = {
-    "overlap": joined,
-    "final_ratio": lambda one, other: other,
-    "ratios": add,
-    "violations": add,
-    "gain": add,
-    "huge": lambda one, other: max(one, other, key=lambda pair: pair[0].number),
-    "model_range": both_ranges,
-}
 
 
 class PartHistory:
@@ -402,7 +287,7 @@ class History:
     @cached_property
     def _design(self):
         if len(self.parts) == 1:
-            return self.parts[0].found._positive.design
+            return self.parts[0].found.positive.design
         return design_of(self.log)
 
     @cached_property
@@ -529,68 +414,36 @@ class Trajectories:
     # there are several; one that gave no value (NaN) is left out.
 
     def __init__(self, parts, pooled):
-        self.parts, self.pooled = parts, pooled
-        numbers = [(np.array(one.values), np.array(one.weights)) for one in parts]
-        if not pooled:
-            numbers = [(values, None) for values, _ in numbers]
-        self.part_values = np.array([mean_of(*pair) for pair in numbers])
-        self.part_weights = np.array([w.sum() for _, w in numbers]) if pooled else None
-        values, weights = numbers[0]
-        if len(parts) > 1:
-            values, weights = self.part_values, self.part_weights
+        every = [np.array(one.values) for one in parts]
+        weights = [np.array(one.weights) for one in parts]
+        counts = weights if pooled else [None] * len(parts)
+        several = len(parts) > 1
+        self.part_values = np.array(list(map(mean_of, every, counts)))
+        self.part_weights = np.array([w.sum() for w in weights]) if pooled else None
+        values, counts = every[0], counts[0]
+        if several:
+            values, counts = self.part_values, self.part_weights
         formed = np.isfinite(values)
-        self._weights = weights[formed] if pooled else None
-        self.value = mean_of(values[formed], self._weights)
-        self.terms = linearised(values[formed], self._weights, self.value)
+        counts = counts[formed] if pooled else None
+        self.value = mean_of(values[formed], counts)
+        self.terms = linearised(values[formed], counts, self.value)
         self.n_lost = len(values) - len(self.terms)
-
-    @cached_property
-    def _shares(self):
-        """Share of every trajectory in the mean, by part; 0 where it has no value."""
-        found, several = [], len(self.parts) > 1
-        for part in self.parts:
-            values, share = np.array(part.values), np.array(part.weights)
-            if not self.pooled:
-                share = np.full(len(values), 1 / len(values) if several else 1.0)
-            total = self._weights.sum() if self.pooled else len(self.terms)
-            formed = ~np.isnan(values)
-            nothing = np.zeros(len(values))
-            found.append(np.divide(share, total, out=nothing, where=formed))
-        return found
-
-    @cached_property
-    def factors(self):
-        """What terms are multiplied by, for every trajectory of every part."""
-        pairs = zip(self._shares, self.parts, strict=True)
-        return [
-            np.divide(share, one.weights, out=np.zeros(len(share)), where=share > 0)
-            for share, one in pairs
-        ]
-
-    def _of_formed(self, parts):
-        """Return numbers of those that have a value, of all parts."""
-        values = np.concatenate([one.values for one in self.parts])
-        return np.concatenate(parts)[~np.isnan(values)]
-
-    @cached_property
-    def values(self):
-        """Their values, of those that have one."""
-        return self._of_formed([one.values for one in self.parts])
-
-    @property
-    def weights(self):
-        """What they count, where they are pooled."""
-        return self._of_formed([one.weights for one in self.parts])
-
-    @property
-    def shares(self):
-        """Their shares in the mean."""
-        return self._of_formed(self._shares)
-
-    @property
-    def stops(self):
-        """The rows after the last ones of theirs."""
-        return self._of_formed([np.array(one.stops, int) for one in self.parts])
+        total = counts.sum() if pooled else max(len(self.terms), 1)
+        # Share of every trajectory in the mean, and what its terms are multiplied by;
+        # zero where it has no value.
+        shares, self.factors = [], []
+        for values, weight in zip(every, weights, strict=True):
+            share = np.where(np.isnan(values), 0.0, weight if pooled else 1.0)
+            share = share / (total if pooled or not several else total * len(share))
+            nothing = np.zeros(len(share))
+            shares.append(share)
+            self.factors.append(np.divide(share, weight, out=nothing, where=share > 0))
+        # of those that have a value, in all parts
+        known = ~np.isnan(np.concatenate(every))
+        numbers = every, weights, shares, [np.array(one.stops, int) for one in parts]
+        self.values, self.weights, self.shares, self.stops = (
+            np.concatenate(one)[known] for one in numbers
+        )
 
 
 def _of_all(parts):

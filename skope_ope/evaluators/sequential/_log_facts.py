@@ -4,7 +4,6 @@
 
 from copy import copy
 from functools import cached_property
-from math import inf
 
 import numpy as np
 
@@ -168,27 +167,6 @@ class DriftSums:
 
 def _ratio(above, below):
     return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)
-
-
-class LeastRatios:
-    """The smallest p / pi of several policies; those of parts add up."""
-
-    def __init__(self, by_policy):
-        self.by_policy = by_policy
-
-    def __add__(self, other):
-        """Return those of both parts."""
-        return LeastRatios(
-            {
-                name: min(least, other.by_policy[name])
-                for name, least in self.by_policy.items()
-            }
-        )
-
-    def of(self, policy):
-        """Return that of a policy, 1 where it wants nothing that was logged."""
-        least = self.by_policy[policy]
-        return least if least < inf else 1.0
 
 
 def smallest_ratio(pi, p, nothing=1.0):

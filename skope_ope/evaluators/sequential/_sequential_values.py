@@ -34,7 +34,6 @@ from skope_ope.evaluators.sequential._history import (
     Stretch,
 )
 from skope_ope.evaluators.sequential._log_facts import (
-    LeastRatios,
     LogFacts,
     smallest_ratio,
 )
@@ -168,14 +167,15 @@ class Walks:
             for evaluator in self.evaluators.values():
                 evaluator._check_settings(learns, target, n_rounds)
         settings = {"n_jobs": n_jobs, "verbose": verbose}
-        least = self._least_ratios(settings)
+        asking = [name for name, one in self.evaluators.items() if asks_ratio(one)]
+        least = self._least_ratios(settings) if asking else None
         tasks = []
         for name, evaluator in self.evaluators.items():
             state = self.states.get(name)
             if state is None:
                 state = stream_state(evaluator.random_state, n_rounds)
             for policy in self.policies:
-                known = least[name].of(policy) if name in least else None
+                known = least[policy] if name in asking else None
                 for number, rows in enumerate(parts_of(n_rounds, evaluator.n_splits)):
                     tasks.append((Task(name, policy, number, rows, state, known),))
         found = {}
@@ -197,17 +197,11 @@ class Walks:
         raise ValueError("the files changed while they were read. Scan them again.")
 
     def _least_ratios(self, settings):
-        """Return `LeastRatios` of the evaluators that ask for them, by name."""
-        asking = [
-            name
-            for name, one in self.evaluators.items()
-            if getattr(one, "cmax", None) == "target"
-        ]
-        if not asking:
-            return {}
+        """Return the smallest p / pi by policy, 1 where it wants nothing."""
         tasks = [(part,) for part in self.partitions]
         found = merge_parts(_ratios, tasks, (self.policies, self.facts), **settings)
-        return dict.fromkeys(asking, found)
+        least = {name: min(one[name] for one in found) for name in self.policies}
+        return {name: one if one < inf else 1.0 for name, one in least.items()}
 
     def _value(self, name, policy, found, counted):
         """Return the value of a policy from its walks."""
@@ -291,17 +285,20 @@ def _walked(task, walks):
 
 
 def _ratios(part, given):
-    """Return the least ratios of the policies in a partition."""
+    """Return the least ratios of the policies in a partition, in a list."""
     policies, facts = given
-    logs, found = part.read(), {}
+    logs, found = part.read(), dict.fromkeys(policies, inf)
     if logs is None or not len(logs):
-        return LeastRatios(dict.fromkeys(policies, inf))
+        return [found]
     for name, policy in policies.items():
-        positive = RoundsOfPart(logs, facts)
-        target = Target(policy, logs)
-        (pi,) = terms_of(JUST_PI, logs, target, None, positive)
-        found[name] = smallest_ratio(pi, logs.propensity, inf)
-    return LeastRatios(found)
+        about = logs, Target(policy, logs), None, RoundsOfPart(logs, facts)
+        found[name] = smallest_ratio(*terms_of(JUST_PI, *about), logs.propensity, inf)
+    return [found]
+
+
+def asks_ratio(evaluator):
+    """Whether the acceptance ratio is the smallest p / pi of the policy."""
+    return getattr(evaluator, "cmax", None) == "target"
 
 
 def no_weights(evaluator):

@@ -21,7 +21,7 @@ import numpy as np
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._sums import sums_of_rounds
-from skope_ope.evaluators.sequential._history_overlap import in_buckets
+from skope_ope.evaluators.sequential._found import in_buckets
 
 NEAR = 1 << 16  # rounds that are kept; of more, half are told apart
 

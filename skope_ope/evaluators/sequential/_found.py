@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-r"""How well a log covers the simulated history of a policy.
+r"""What a walk finds in the rounds of a log: weights, acceptance ratios, violations.
 
 Where the acceptance ratio c was too large for exact rejection sampling,
 :math:`c\, \pi > p`, a round is accepted less often than it should be. The bias mass
@@ -10,15 +10,116 @@ target's.
 """
 
 from copy import copy
+from functools import cached_property
+from operator import add
 
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
+from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.core._summary import N_BUCKETS
+from skope_ope.evaluators.core._tally import both_ranges
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._labels import label_hash
 
 MANY_CLUSTERS = 100_000  # more are summed by hash buckets
+
+
+class Found:
+    """What a walk found in consecutive rounds; that of neighbours adds up."""
+
+    # What rounds in memory tell is computed when it is asked.
+
+    def __init__(self, positive, trace, overlap, start):
+        self.positive, self._trace, self._start = positive, trace, start
+        if overlap is not None:
+            self.overlap = overlap
+
+    @property
+    def _logs(self):
+        return self.positive.all_logs
+
+    @cached_property
+    def w(self):
+        """Importance weights pi(a|x, h) / p; None: propensities are not known."""
+        p = self._logs.propensity
+        return None if p is None else self._trace.pi / p
+
+    @cached_property
+    def overlap(self):
+        """Sums of the weights along the history."""
+        # Given its history each has mean one, where the policy wants nothing that the
+        # logger never does. What it wants of other actions is not known: it was not
+        # recorded.
+        if self.w is None:
+            return None
+        design = self.positive.design
+        out = Overlap(design, self.positive.n)
+        out.add(design.block(0, len(self.w)), self.w)
+        return out
+
+    @cached_property
+    def final_ratio(self):
+        """The last acceptance ratio."""
+        return float(self._trace.c[-1])
+
+    @cached_property
+    def ratios(self):
+        """`RatioSums` of the acceptance ratios."""
+        return RatioSums(self._trace.c)
+
+    @cached_property
+    def violations(self):
+        """`Violations` of the acceptance ratios."""
+        if self.w is None:
+            return None
+        logs = self._logs
+        groups = () if logs.group is None else (logs.groups, logs.group_index)
+        return Violations(self._trace.c, self.w, *groups)
+
+    @cached_property
+    def gain(self):
+        """Sum of the weighted rewards."""
+        return None if self.w is None else dot(self.w, self._logs.reward)
+
+    @cached_property
+    def huge(self):
+        """Findings that a weight is beyond floats: of a value, and of none."""
+        if self.w is None or not is_huge(self.w.max()):
+            return None
+        about = self._logs, self.w
+        return [huge_weight_finding(*about, k, self._start) for k in (True, False)]
+
+    @cached_property
+    def model_range(self):
+        """The least and the largest model value."""
+        if self._trace.v is None:
+            return None
+        values = self._trace.v, self._trace.q
+        return (
+            min(float(one.min()) for one in values),
+            max(float(one.max()) for one in values),
+        )
+
+    def __add__(self, other):
+        """Return what was found in both, where the other comes after this."""
+        out = Found.__new__(Found)
+        for name, both in _BOTH.items():
+            one, two = getattr(self, name), getattr(other, name)
+            found = one if two is None else two if one is None else both(one, two)
+            setattr(out, name, found)
+        return out
+
+    def summed(self):
+        """Return the same without rounds, and hash buckets in place of many groups."""
+        out = Found.__new__(Found)
+        for name in _BOTH:
+            setattr(out, name, getattr(self, name))
+        if out.overlap is not None:
+            out.overlap = shortened(out.overlap)
+            out.violations = out.violations.shortened()
+        return out
 
 
 def joined(overlap, other):
@@ -132,3 +233,14 @@ class RatioSums:
     def effective(self):
         """Number of equal ratios with the same information."""
         return self._shares**2 / self._squares
+
+
+_BOTH = {
+    "overlap": joined,
+    "final_ratio": lambda one, other: other,
+    "ratios": add,
+    "violations": add,
+    "gain": add,
+    "huge": lambda one, other: max(one, other, key=lambda pair: pair[0].number),
+    "model_range": both_ranges,
+}
