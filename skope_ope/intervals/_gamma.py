@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -14,14 +14,11 @@ from scipy.special import gammaincc, gammaincinv, ndtri, stdtrit
 from skope_ope._dot import dot
 from skope_ope._types import ArrayLike
 
-SQUARE_PARTS = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)  # of the squares above the mean
 BLOCK_OF_SUMS = 20_000  # rounds that are summed at once: they stay in the cache
 
 
 class Deviations(NamedTuple):
     """Sums of the deviations of round values from their mean."""
-
-    known = True  # whether these are the sums, or bounds of them
 
     n: int  # number of rounds
     # Sum and sum of squares of those above, and of the sizes of those below; of the
@@ -61,57 +58,6 @@ class Deviations(NamedTuple):
         """Sum of third powers / (sum c^2)^1.5 of one side, NaN where all are zero."""
         square = self.up_square + self.down_square
         return self.third / square**1.5 if square else float("nan")
-
-
-class DeviationBounds(Deviations):
-    """Deviations at worst, where only their squares and ends are known."""
-
-    # Events are then as few, and as large, as they can be: all deviations above the
-    # mean are the largest, and all below the least.
-
-    known = False
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, n, square, least, largest, fourth=inf):
-        """Return the bounds for a sum of squares and the ends of the deviations."""
-        # `fourth` is the sum of their fourth powers, or a bound of it.
-        largest, least = max(largest, 0.0), min(least, 0.0)
-        size = largest - least
-        # of n deviations none is beyond the root of the sum of all squares
-        if not size < inf:
-            largest, least = (
-                min(max(v, -sqrt(square)), sqrt(square)) for v in (largest, least)
-            )
-            size = largest - least
-        total = square / size if size else 0.0
-        sides = total, largest * total, total, -least * total
-        third = min(max(largest, -least) * square, sqrt(square * fourth))
-        return cls(n, *sides, third, largest, least)
-
-    @property
-    def events(self):
-        """The fewest that there may be."""
-        # With T the sum of the third powers of all sizes, sum |c| >= (sum c^2)^2 / T,
-        # half of it on either side.
-        by_tail = 1 / (4 * self.skewness**2) if self.third else 0.0
-        return [max(found, by_tail) for found in super().events]
-
-    def possible(self):
-        """Yield possible deviations, from few large ones to many small ones."""
-        # Those above the mean and those below have the same sum, and a part of the
-        # squares each.
-        yield self
-        n, square = self.n, self.up_square + self.down_square
-        most = sqrt(n * square) / 2
-        for part in SQUARE_PARTS:
-            up, down = part * square, (1 - part) * square
-            if not (self.largest > 0 > self.least):
-                continue
-            fewest = max(up / self.largest, down / -self.least)
-            for total in (fewest, sqrt(fewest * max(most, fewest)), max(most, fewest)):
-                sides = total, up, total, down
-                yield Deviations(n, *sides, self.third, self.largest, self.least)
 
 
 def deviations_of(round_values, value, group=None):

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from scipy.special import ndtri
 
-from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS, UNTOLD, WIDER
+from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS, UNTOLD
 from skope_ope.evaluators.core._missing_part import (
     BETTER,
     WORSE,
@@ -87,7 +87,6 @@ NAMED_TEXTS = {
     UNTOLD: "merged sums that do not show whether few rounds make most of the spread",
     LOST_ROWS: "rows of pages that may be missing",
     SORTED_PAGES: "pages whose items are not in random order",
-    WIDER: "merged sums, whose interval is wider than one of single rounds",
     "few_rounds_of_action": "actions with few rounds",
     "extreme_rewards": "numbers beyond what floats hold",
 }
@@ -116,8 +115,7 @@ def doubts_about(name, warnings, is_baseline=False):
         elif isinstance(warning, LowOverlapWarning) and warning.value == 0:
             text, forbids = "no logged round with information on the policy", BOTH
         else:
-            said = isinstance(warning, SAID) or warning.name == WIDER
-            forbids = NEITHER if said else BOTH
+            forbids = NEITHER if isinstance(warning, SAID) else BOTH
         found.append(Doubt(name, text, kind, forbids, warning.name))
     return found
 
@@ -325,7 +323,7 @@ class Comparison:
         for warning in interval.warnings:
             if isinstance(warning, FewEventsWarning) and warning.value:
                 wanted = max(wanted, n * ENOUGH_EVENTS / warning.value)
-            elif isinstance(warning, TailWarning) and warning.name != WIDER:
+            elif isinstance(warning, TailWarning):
                 # the skewness of a mean falls with the root of the number of rounds
                 share = (warning.value or 0.0) / HIGH_SKEWNESS
                 wanted = max(wanted, n * share**2) if isfinite(share) else wanted

@@ -44,8 +44,8 @@ from skope_ope.evaluators.scavenging._predictability import (
     predictability,
 )
 from skope_ope.evaluators.sequential import DRns, Replay
+from skope_ope.evaluators.sequential._acceptance import n_offered
 from skope_ope.evaluators.sequential._replay import UNIFORM_TOLERANCE
-from skope_ope.evaluators.sequential._rules import n_offered
 from skope_ope.evaluators.slate import IndependentSlotIPS, SlateIPS
 from skope_ope.evaluators.static import SNIPS
 from skope_ope.logs import BanditLogs, SlateLogs

@@ -38,8 +38,8 @@ FITTED = (
 )
 # Families whose rounds are bounded from sums alone, where memory has the rounds.
 BOUNDED = (
-    r"(PI|Pseudo|Slate|Cascade|Independent|Naive|Scavenging|Replay|Rejection|DRns"
-    r"|Position|Reordering|match|arms).*"
+    r"(PI|Pseudo|Slate|Cascade|Independent|Naive|Scavenging|Position|Reordering|match"
+    r"|arms).*"
 )
 # Where other sources than memory answer otherwise today: "source/call/name" or "world
 # source/call/name" as a regular expression, and why.

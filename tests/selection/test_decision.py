@@ -64,7 +64,6 @@ NEITHER, BETTER, BOTH = set(), {"better"}, {"better", "worse"}
         (BOTH, PropensityWarning("", 5.0), "propensities or acceptance ratios"),
         (BOTH, TailWarning("", 0.5), "few rounds make most of the spread"),
         (BOTH, TailWarning("", 0.5, "tail_of_sums"), "sums that do not show whether"),
-        (NEITHER, TailWarning("", 0.5, "wider_from_sums"), "whose interval is wider"),
         (BOTH, NewWarning(""), "a NewWarning"),
         (BETTER, LearnedRoundsWarning(""), "a LearnedRoundsWarning"),
     ],

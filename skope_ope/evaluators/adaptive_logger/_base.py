@@ -33,7 +33,7 @@ from skope_ope.evaluators.core._warnings import (
 )
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 from skope_ope.evaluators.core._weight_findings import overlap_findings
-from skope_ope.evaluators.sequential._history import first_reversal
+from skope_ope.evaluators.sequential._log_facts import first_reversal
 from skope_ope.evaluators.sequential._warnings import reversal_warnings
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._known_range import known_range

@@ -44,9 +44,7 @@ HIGH_SKEWNESS = 0.22  # of the round values on one side: 20 effective events
 ROUNDING = 1e-10  # of the largest round value: a smaller spread is none
 FAR_OUT = 2  # standard errors by which a single round may move the value
 NEARLY_ALL = 0.8  # of the range of the rewards
-# Names of what merged sums leave open: whether events are few, or no more than how wide
-# the interval of the rounds would be.
-UNTOLD, WIDER = "tail_of_sums", "wider_from_sums"
+UNTOLD = "tail_of_sums"  # merged sums leave open whether events are few
 
 
 def interval_of(value, level, method, **options):
@@ -130,19 +128,18 @@ def _auto(value, level, max_weight=None):
         # of one round or one group; the rounds of a policy that learns tell less
         alone = value._independent_rounds and value._limits is not None
         return _of_nothing(value, level) if alone else _student(value, level)
-    if not (value._is_of_halves or _is_spread(value, value._deviations)):
+    deviations = value._deviations
+    if not (value._is_of_halves or _is_spread(value, deviations)):
         # of parts, say: these are few and alike
         reach = None if value._limits is None else Reach(*value._limits)
         return _student(value, level, reach, _tail_warnings(value))
     reach = value._reach(max_weight)
-    if reach is None or isnan(reach.up):
+    if reach is None or isnan(reach.up) or deviations is None:
         warned = _tail_warnings(value, of_seen_rewards(value))
         return _student(value, level, reach, warned)
-    deviations = value._deviations
     if max(_largest(deviations, reach)) <= NEGLIGIBLE * _spread(value):
         return _student(value, level, reach)
     found = _paired_gamma(value, level, reach)
-    found = found if deviations.known else _beside_student(found, value, reach)
     if _events(value, reach) >= FEW_EVENTS:
         return found
     # with few events a reward model rests on the same ones, and its errors and those
@@ -168,37 +165,22 @@ def _events(value, reach):
 def effective_events(value):
     """Return the effective number of events of a value, NaN where it is not known."""
     reach = value._reach()
-    if reach is not None and not isnan(reach.up) and value._deviations.known:
+    if reach is not None and not isnan(reach.up) and value._deviations is not None:
         return _events(value, reach)
     if value._is_of_halves and reach is not None:
         return nan  # of predictions alone
     found = value._deviations_of_rounds if value._is_of_halves else value._deviations
-    return found.effective_events if found is not None and found.known else nan
+    return nan if found is None else found.effective_events
 
 
 def _hull(found, other):
     """Return an interval that holds that of another value, too."""
-    return _around(found, other._interval(found.level), found.warnings)
-
-
-def _around(found, other, warned):
+    other = other._interval(found.level)
     low, high = min(found.low, other.low), max(found.high, other.high)
-    about = found.max_weight, found.max_weight_from, found.reward_range, warned
-    return ConfidenceInterval(low, high, found.level, found.method, *about)
-
-
-def _beside_student(found, value, reach):
-    """Return gamma limits from bounds of the deviations that hold Student's, too."""
-    text = (
-        "merged sums do not show how the rounds spread above and below the value. "
-        "The interval assumes the fewest events that are possible, so it is wider "
-        "than one of single rounds. Collect more rounds, or evaluate them in memory."
+    about = found.max_weight, found.max_weight_from, found.reward_range
+    return ConfidenceInterval(
+        low, high, found.level, found.method, *about, found.warnings
     )
-    deviations = value._deviations
-    certain = deviations.effective_events >= FEW_EVENTS
-    name = WIDER if certain else UNTOLD
-    warned = (*found.warnings, TailWarning(text, deviations.skewness, name))
-    return _around(found, _student(value, found.level, reach), warned)
 
 
 def _largest(deviations, reach):
@@ -233,19 +215,19 @@ def _gamma(value, level, max_weight=None):
         )
     if isnan(value.standard_error):  # of one round or one group
         return _of_nothing(value, level)
-    found = _paired_gamma(value, level, reach)
-    return found if value._deviations.known else _beside_student(found, value, reach)
+    if value._deviations is None:
+        raise ValueError(
+            "method='gamma' needs to know how the rounds spread above and below the "
+            "value, and these merged sums do not show it. Use method='student', or "
+            "evaluate the rounds in memory."
+        )
+    return _paired_gamma(value, level, reach)
 
 
 def _paired_gamma(value, level, reach):
     deviations, freedom = value._deviations, value.degrees_of_freedom
     up, down = _largest(deviations, reach)
-    possible = [deviations] if deviations.known else deviations.possible()
-    lows, highs = zip(
-        *(gamma_limits(value.value, d, up, down, level, freedom) for d in possible),
-        strict=True,
-    )
-    low, high = min(lows), max(highs)
+    low, high = gamma_limits(value.value, deviations, up, down, level, freedom)
     low, high, warned = _within(low, high, reach, value.value)
     return ConfidenceInterval(
         low,
@@ -394,7 +376,7 @@ def _of_nothing(value, level, **given):
 
 def _is_spread(value, deviations):
     """Whether the standard error is the spread of the round values."""
-    if isnan(deviations.third):
+    if deviations is None or isnan(deviations.third):
         return True  # sums gave both
     n, error = deviations.n, value.standard_error
     variance = (deviations.up_square + deviations.down_square) / (n * (n - 1))
@@ -432,8 +414,8 @@ def _inside(limit, reach):
 
 def _few_events_warnings(value, low, high, reach):
     events = _events(value, reach)
-    if events >= FEW_EVENTS or not value._deviations.known:
-        return []  # bounds have a warning of their own
+    if events >= FEW_EVENTS:
+        return []
     whole = reach.high - reach.low
     text = (
         f"the interval rests on {events:.1f} effective events: it holds if the range "
@@ -483,16 +465,12 @@ def _tail_warnings(value, seen=None):
             "allows for other rewards. Leave it out if rewards have no bounds."
         )
         return [TailWarning(text, skewness)]
-    if skewness is None or (skewness > HIGH_SKEWNESS and value._knows_no_rounds):
-        text = "merged sums do not show whether a few rounds make most of the spread"
-        if skewness is None:
-            skewness = nan
-        else:
-            text += f" (the skewness may be up to {skewness:.2f})"
-        text += (
-            ". The interval may miss the true value more often than its level says. "
+    if skewness is None:
+        text = (
+            "merged sums do not show whether a few rounds make most of the spread. The "
+            "interval may miss the true value more often than its level says. "
         )
-        name = UNTOLD
+        skewness, name = nan, UNTOLD
     elif skewness > HIGH_SKEWNESS:
         text = (
             f"few rounds make most of the spread (skewness {skewness:.2f}, as of "

@@ -41,7 +41,6 @@ from skope_ope.evaluators.core._warnings import (
 )
 from skope_ope.exceptions import OPEWarning
 from skope_ope.intervals._gamma import (
-    DeviationBounds,
     Deviations,
     deviations_of,
     deviations_of_blocks,
@@ -199,20 +198,18 @@ class PolicyValue(
     @cached_property
     def _deviations(self):
         """Sums of the deviations of the round values, or of their sums by group."""
+        # None where neither rounds nor sums tell them.
         stated = getattr(self._find_reach, "deviations", None)
         if stated is not None:
             return Deviations(*stated)
         found = self._deviations_of_sums
         if found is None:
             found = self._deviations_of_rounds
-        if found is not None:
+        sums = self._cluster_sums if found is None else None
+        if sums is None:
             return found
-        n, sums = self.n_rounds, self._cluster_sums
-        scale = sqrt(n * max(n - 1, 1))
-        if sums is not None:
-            return deviations_of_blocks([scale * sums], n)
-        square = (scale * self.standard_error) ** 2
-        return DeviationBounds.of(n, square, -np.inf, np.inf)
+        n = self.n_rounds
+        return deviations_of_blocks([sqrt(n * max(n - 1, 1)) * sums], n)
 
     @cached_property
     def _plain_weights(self):
@@ -262,11 +259,6 @@ class PolicyValue(
         if found is None and not self._is_of_halves:
             found = self._deviations
         return None if found is None else found.skewness
-
-    @property
-    def _knows_no_rounds(self):
-        """Whether there are bounds of its deviations alone, and no rounds to ask."""
-        return not self._deviations.known and self._rows.gone
 
     @cached_property
     def _deviations_of_rounds(self):

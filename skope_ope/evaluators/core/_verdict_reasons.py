@@ -9,7 +9,7 @@ from numbers import Real
 
 from skope_ope.evaluators.core._assumptions import rests_on_propensities
 from skope_ope.evaluators.core._grounds import ESTIMATED, UNKNOWN
-from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS, effective_events
+from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS, UNTOLD, effective_events
 from skope_ope.evaluators.core._missing_part import (
     ADVICE,
     MISSING_WEIGHT,
@@ -120,9 +120,11 @@ def _tail(value, warned, thresholds):
     if not _judges_tail(value):
         return None
     skewness = value._skewness
-    told = any(map(_tells_skewness, warned))
-    if skewness is None or (value._knows_no_rounds and not told):
-        return None  # sums do not tell it, and the interval does not ask
+    if skewness is None:  # sums do not tell it
+        untold = [str(one) for one in warned if one.name == UNTOLD]
+        if value._is_of_halves or not untold:
+            return None
+        return _judged(nan, True, False, "tail", _sentence(untold[0]), "")
     told = [str(one) for one in warned if _tells_skewness(one)]
     text = f"Few rounds make most of the spread (skewness {figure(skewness)}; "
     text += f"up to {thresholds.skewness[0]:g} is fine)."
@@ -136,7 +138,8 @@ def _tail(value, warned, thresholds):
 
 
 def _judges_tail(value):
-    if value._limits is not None and (value._is_of_halves or value._deviations.known):
+    knows = value._is_of_halves or value._deviations is not None
+    if value._limits is not None and knows:
         return False
     return _has_spread(value)
 

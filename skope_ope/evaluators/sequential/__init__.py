@@ -4,10 +4,9 @@
 
 from skope_ope.evaluators.sequential._drns import DRns
 from skope_ope.evaluators.sequential._drns_bounds import drns_sum_bias_bound
-from skope_ope.evaluators.sequential._planning import replay_log_length
 from skope_ope.evaluators.sequential._rejection_sampling import RejectionSampling
 from skope_ope.evaluators.sequential._repeated_runs import repeated_runs
-from skope_ope.evaluators.sequential._replay import Replay
+from skope_ope.evaluators.sequential._replay import Replay, replay_log_length
 
 __all__ = [
     "DRns",

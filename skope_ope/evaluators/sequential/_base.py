@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from sklearn.base import clone
@@ -14,45 +14,25 @@ from skope_ope._progress import untold
 from skope_ope._types import RewardModelLike
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._counted import Counted
-from skope_ope.evaluators.core._design import Frame
-from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._engine import Extract, terms_of
-from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
-from skope_ope.evaluators.core._functions import ratio
-from skope_ope.evaluators.core._overlap import Support
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
-from skope_ope.evaluators.core._reach import LinearReach, range_alone
-from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._positive_rounds import combined_weights
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import few_accepted_warnings, warnings_of
-from skope_ope.evaluators.sequential._earlier_rewards import (
-    MadeInWalk,
-    takes_earlier,
-)
+from skope_ope.evaluators.sequential._acceptance import UniformStream, stream_state
+from skope_ope.evaluators.sequential._drns_model import MadeInWalk, takes_earlier
 from skope_ope.evaluators.sequential._engine import AdaptiveWalk, StationaryWalk
-from skope_ope.evaluators.sequential._history import (
-    History,
-    LogSegment,
-    Trajectories,
-    TrajectoryEstimate,
-)
-from skope_ope.evaluators.sequential._history_overlap import history_overlap
-from skope_ope.evaluators.sequential._result import (
+from skope_ope.evaluators.sequential._history import History, PartHistory, Stretch
+from skope_ope.evaluators.sequential._log_facts import LogFacts, smallest_ratio
+from skope_ope.evaluators.sequential._sequential_value import (
     OWN,
     PROGRESSIVE,
     SequentialValue,
-    ratio_terms,
 )
-from skope_ope.evaluators.sequential._rules import n_offered
 from skope_ope.evaluators.sequential._sequential_values import (
-    JUST_PI,
     no_weights,
     parts_of,
     sequential_values,
-    smallest_ratio,
 )
-from skope_ope.evaluators.sequential._uniforms import UniformStream, stream_state
 from skope_ope.evaluators.sequential._warnings import (
     left_out_warnings,
     reversal_warnings,
@@ -60,26 +40,25 @@ from skope_ope.evaluators.sequential._warnings import (
     unformed_warning,
 )
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._known_range import known_range
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._own_draws import repeated_draws_warnings
-
-_PI_V_Q = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))
 
 
 class SequentialEvaluator(BaseEvaluator):
     """Base class of evaluators that accept logged rounds into a simulated history."""
 
-    # A subclass implements `_rule(known, n_rounds)`, the acceptance rule of a history,
-    # and `_terms(trace, reward, p, rows)`, the sums of which a trajectory's value is
-    # the ratio.
+    # A subclass implements `_rule(facts, n_rounds, ratio)`, the acceptance rule of a
+    # history, `_terms(trace, reward, w)`, the sums of which a trajectory's value is the
+    # ratio and where they are, and `_slope(trace, w)`, what a unit of reward adds to
+    # the first.
 
     n_splits = 1
     _uniform_state = None  # what draws the numbers of logs that are read in parts
     _pooled = False  # whether trajectories count by their weights
     _counts_blocks = False  # whether rounds after the last accepted one do not count
     _deviation_bound = None
+    _is_linear = True  # whether the reward of a round moves nothing but its own value
 
     def fit(
         self, logs: BanditLogs | LazyLogs, reward_model: RewardModelLike = None
@@ -148,19 +127,62 @@ class SequentialEvaluator(BaseEvaluator):
     def _evaluate(self, policy, logs, sample_weight):
         if combined_weights(logs, sample_weight) is not None:
             raise ValueError(no_weights(self))
-        target, positive = Target(policy, logs), PositiveRounds(logs)
+        target, u, facts = Target(policy, logs), self._uniforms(logs), LogFacts(logs)
         adaptive = isinstance(target.policy, AdaptivePolicy)
         self._check_settings(adaptive, target, len(logs))
-        known = overlap = None
-        if not adaptive:
-            known, overlap = self._known(target, positive)
-        segments = self._segments(target, logs, known)
-        if adaptive and logs.propensity is not None:
-            overlap = history_overlap(segments, positive)
-        told = self._tells_weights(target.policy)
-        history = History(positive, segments, adaptive, overlap, told)
-        with beyond_floats():
-            return self._policy_value(history)
+        source = self.reward_model_ if self.requires.model else None
+        parts = []
+        for number, rows in enumerate(parts_of(len(logs), self.n_splits)):
+            about = target, u[rows], source
+            if rows.stop - rows.start == len(logs):
+                stretch = Stretch(logs, facts, *about)
+            else:
+                stretch = Stretch.of_rows(rows, logs, facts, *about)
+            state = self._begin(stretch, facts, rows, number, keeps_rounds=True)
+            parts.append(self.advance(stretch, state).finish())
+        given = target.policy
+        if given is None:
+            given = np.asarray(target.array, dtype=np.float64)
+        return self._value(History(self, parts, facts), given)
+
+    def _begin(self, stretch, facts, rows, number, keeps_rounds=False, least=None):
+        """Return the state of a walk before the first stretch of a part."""
+
+        def smallest():
+            """Return the smallest p / pi of the log: of one stretch if unknown."""
+            if least is not None:
+                return least
+            return smallest_ratio(stretch.known[0][0], stretch.logs.propensity)
+
+        policy = stretch.target.policy
+        rule = self._rule(facts, rows.stop - rows.start, smallest)
+        walk = StationaryWalk(rule)
+        if isinstance(policy, AdaptivePolicy):
+            told = self._tells_weights(policy)
+            walk = AdaptiveWalk(policy, stretch.logs, rule, self.horizon, number, told)
+        return PartHistory(self, walk, rows, facts, keeps_rounds)
+
+    def advance(self, stretch, state):
+        """Return the state of a walk after another stretch of rounds.
+
+        Parameters
+        ----------
+        stretch : Stretch
+            The rounds, and what is said of them.
+        state : PartHistory
+            What was found in the rounds before.
+
+        Returns
+        -------
+        state : PartHistory
+        """
+        if state.restarts is None:
+            known, overlap = stretch.known
+        else:
+            known, overlap = stretch.predict, None
+        trace = state.walk.take(stretch.logs, stretch.u, known)
+        state.add(stretch.positive, trace, overlap)
+        return state
 
     def _check_settings(self, adaptive, target, n_rounds):
         if self.n_splits > n_rounds:
@@ -175,136 +197,51 @@ class SequentialEvaluator(BaseEvaluator):
                 "horizon=..., the number of rounds that the policy learns from."
             )
 
-    def _known(self, target, positive):
-        """Get what is known of a stationary policy, and its overlap with the logs."""
-        # Probabilities of the logged actions, and model values where there is one.
-        source = self.reward_model_ if self.requires.model else None
-        support, extract = Support(positive), JUST_PI if source is None else _PI_V_Q
-        logs = positive.all_logs
-        known = terms_of(extract, logs, target, source, positive, [support])
-        return known, support.overlaps[id(target)]
-
-    def _segments(self, target, logs, known):
-        """Return the parts of the logs, after a walk through each of them."""
-        policy = target.policy
-        if policy is None:
-            policy = np.asarray(target.array, dtype=np.float64)
-        u, whole = self._uniforms(logs), Known(logs, known)
-        segments = []
-        for number, rows in enumerate(parts_of(len(logs), self.n_splits)):
-            rule = self._rule(whole, rows.stop - rows.start)
-            part = logs if rows.stop - rows.start == len(logs) else logs[rows]
-            walk = self._walk(policy, part, rule, number, known is not None)
-            if known is not None:
-                trace = walk.take(part, u[rows], [term[rows] for term in known])
-            else:
-                trace = walk.take(part, u[rows], self._predictor(logs, rows.start))
-            segments.append(LogSegment(rows, trace))
-        return segments
-
-    def _walk(self, policy, logs, rule, number, stationary):
-        """Return the walk through a part of the logs, which is number so-and-so."""
-        if stationary:
-            return StationaryWalk(policy, rule)
-        told = self._tells_weights(policy)
-        return AdaptiveWalk(policy, logs, rule, self.horizon, number, told)
-
-    def _predictor(self, logs, start):
-        """Return what predicts rewards of rounds from a row of the logs on, or None."""
-        return None
-
     def _tells_weights(self, policy):
         """Tell whether the policy learns how often an accepted round counts."""
         return False
 
-    def _policy_value(self, history):
-        """Return the result, from a walk through the logs."""
-        logs = history.logs
-        found = Trajectories(
-            [self._trajectories(one, logs) for one in history.segments], self._pooled
-        )
-        round_values, below = found.round_values(len(logs))
-        spread = RoundSpread(round_values, history.positive.design)
-        estimate, about = self._estimate(history, found, spread)
-        return SequentialValue(
-            estimate,
-            Rows(
-                history.positive.design,
-                lambda: ratio_terms(round_values, below, found.value),
-                logs=logs,
-            ),
-            progressive_policy=self._progressive_policy(history),
-            reach=self._reach(history, found, below),
-            **self._facts(history, found, estimate, about),
-        )
-
-    def _facts(self, history, found, estimate, about):
-        """Return what a result is told beside the estimate and the rounds."""
+    def _value(self, history, policy, counted=None):
+        """Return the result, from walks through the parts of the logs."""
+        estimate, about = self._estimate(history)
         diagnostics = self._diagnostics(history)
-        diagnostics["n_trajectories"] = len(found.formed)
+        diagnostics["n_trajectories"] = len(history.trajectories.values)
         if not history.adaptive:
             overlap = history.overlap
             diagnostics["unsupported_mass"] = overlap.missing_mass
             diagnostics["mean_weight"] = overlap.mean_weight
             diagnostics["mean_weight_z"] = overlap.mean_weight_z
         diagnostics["standard_error_of"] = about
-        return {
-            "estimator": type(self).__name__,
-            "effective_sample_size": diagnostics["effective_sample_size"],
-            "diagnostics": diagnostics,
-            "warnings": self._warnings(history, found, estimate, diagnostics),
-            "bound": self._deviation_bound,
-            "successes": self._successes(history, found),
-            "leaves_bias_out": self._acceptances_count(history)
-            and self.leaves_bias_out,
-            "history": history,
-            "trajectories": found,
-            "horizon": self.horizon,
-            "bound_terms": self._bound_terms(history),
-        }
-
-    def _reach(self, history, found, below):
-        """Return what finds how far the value of a round may lie from the estimate."""
-        logs = history.logs
-        slopes = self._slopes(history, below)
-        if history.adaptive or len(found.terms) != 1 or slopes is None:
-            return range_alone(logs)  # trajectories and parts are few, and alike
-        return LinearReach(known_range(logs), len(logs) * slopes, logs.reward)
-
-    def _slopes(self, history, below):
-        """Return what a unit of reward adds to the value by round, or None."""
-        return below
-
-    def _trajectories(self, segment, logs):
-        """Return the estimates from the complete trajectories of a part."""
-        found = []
-        reward, p = (
-            None if field is None else field[segment.rows]
-            for field in (logs.reward, logs.propensity)
+        left_out = self._acceptances_count(history) and self.leaves_bias_out
+        return SequentialValue(
+            estimate,
+            history,
+            policy=policy,
+            estimator=type(self).__name__,
+            effective_sample_size=diagnostics["effective_sample_size"],
+            diagnostics=diagnostics,
+            warnings=self._warnings(history, estimate, diagnostics),
+            bound=self._deviation_bound,
+            bound_terms=self._bound_terms(history),
+            successes=self._successes(history),
+            leaves_bias_out=left_out,
+            reach=history.reach(estimate),
+            progressive_policy=self._progressive_policy(history),
+            counted=counted,
         )
-        for rows, accepted in segment.trajectories(self.horizon):
-            terms = self._terms(segment.trace, reward, p, rows, accepted)
-            if self._counts_blocks:
-                complete = accepted[-1] + 1 - rows.start if len(accepted) else 0
-                terms[1][complete:] = 0.0
-            one = _trajectory(rows.stop - rows.start, *terms)
-            start = segment.rows.start
-            one.rows = slice(start + rows.start, start + rows.stop)
-            found.append(one)
-        return found
 
-    def _estimate(self, history, found, spread):
+    def _estimate(self, history):
         """Return the estimate, and what its standard error is about."""
         # Several trajectories or parts tell by their spread how sure their mean is. For
         # a single one the round values do, where they are independent given the past.
-        m = len(found.terms)
+        terms = history.trajectories.terms
+        m = len(terms)
         if m > 1:
-            error = float(found.terms.std(ddof=1) / np.sqrt(m))
-            return spread.given(found.value, error, m - 1), OWN
+            return history.given(float(terms.std(ddof=1) / np.sqrt(m)), m - 1), OWN
         about = PROGRESSIVE if history.adaptive else OWN
         if m and self._tells_spread(history.adaptive) and self._has_spread(history):
-            return spread.estimate(found.value, self._freedom(history)), about
-        return spread.given(found.value, float("nan"), history.n_rounds - 1), OWN
+            return history.spread(self._freedom(history)), about
+        return history.given(float("nan"), history.n_rounds - 1), OWN
 
     @property
     def _follows_rewards(self):
@@ -334,7 +271,7 @@ class SequentialEvaluator(BaseEvaluator):
         """Return the policy that a single trace of a policy that learns values."""
         return None
 
-    def _successes(self, history, found):
+    def _successes(self, history):
         """Return ones among accepted 0/1 rewards and their number, or None."""
         return None
 
@@ -349,11 +286,12 @@ class SequentialEvaluator(BaseEvaluator):
             "n_accepted": accepted,
             "acceptance_rate": accepted / n_rounds,
             "rounds_reached": history.longest,
-            "final_c": history.final_ratio,
+            "final_c": history.found.final_ratio,
             "effective_sample_size": float(accepted),
         }
 
-    def _warnings(self, history, found, estimate, diagnostics):
+    def _warnings(self, history, estimate, diagnostics):
+        found = history.trajectories
         warned = self._log_warnings(history)
         warned += self._weight_warnings(history)
         if np.isnan(found.value):
@@ -373,13 +311,13 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _log_warnings(self, history):
         """Return warnings about the logs, given the evaluator's assumptions."""
-        return reversal_warnings(history.first_reversal)
+        return reversal_warnings(history.facts.first_reversal)
 
     def _weight_warnings(self, history):
         """Return warnings about the overlap of the policy with the logs."""
         if history.adaptive:
             return []
-        return warnings_of(support_findings(history.overlap, history.logs))
+        return warnings_of(support_findings(history.overlap, history.log))
 
     def _acceptance_warnings(self, history, diagnostics):
         """Return warnings about the simulated history."""
@@ -389,55 +327,3 @@ class SequentialEvaluator(BaseEvaluator):
         tags = super().__sklearn_tags__()
         tags.order_dependent = True
         return tags
-
-
-class RoundSpread:
-    """The spread of the round values of a log in memory."""
-
-    def __init__(self, round_values, design):
-        self.round_values, self.design = round_values, design
-
-    def given(self, value, error, freedom):
-        """Return an estimate whose standard error is known from elsewhere."""
-        frame = Frame(np.array([len(self.round_values)]))
-        numbers = value, error, freedom, self.round_values, frame
-        return GivenEstimate(*numbers, combine=ratio)
-
-    def estimate(self, value, freedom):
-        """Return the estimate whose error is their spread, with at most a freedom."""
-        numbers = value, self.round_values, self.design, freedom
-        return spread_estimate(*numbers, combine=ratio)
-
-
-class Known(NamedTuple):
-    """What an acceptance rule may know of the whole log beforehand."""
-
-    logs: object  # the rounds
-    terms: object  # of a stationary policy: probabilities of the logged actions first
-
-    @property
-    def smallest_propensity(self):
-        """The smallest logged propensity."""
-        return float(self.logs.propensity.min())
-
-    @property
-    def smallest_ratio(self):
-        """The smallest p / pi of what the policy wants, 1 where it wants nothing."""
-        return smallest_ratio(self.terms[0], self.logs.propensity)
-
-    @property
-    def most_offered(self):
-        """The most actions that were ever offered."""
-        return int(np.max(n_offered(self.logs)))
-
-
-def _trajectory(n_rounds, rows, above, below):
-    """Return the estimate of a trajectory, the ratio of two sums over its rows."""
-    total = float(below.sum())
-    influence, share = np.zeros((2, n_rounds))
-    if not total:
-        return TrajectoryEstimate(float("nan"), influence, share, total)
-    value = float(above.sum() / total)
-    influence[rows] = (above - value * below) / total
-    share[rows] = below / total
-    return TrajectoryEstimate(value, influence, share, total)

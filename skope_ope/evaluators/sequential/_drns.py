@@ -22,13 +22,14 @@ from skope_ope.evaluators.core._warnings import (
     warnings_of,
 )
 from skope_ope.evaluators.core._weight_findings import overlap_findings
+from skope_ope.evaluators.sequential._acceptance import ConstantRule, QuantileRule
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._drns_bounds import drns_bound
 from skope_ope.evaluators.sequential._drns_model import (
     drns_source,
+    rounds_seen_ahead,
 )
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
-from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
 from skope_ope.evaluators.sequential._warnings import (
     bias_mass_warnings,
     short_trajectory_warnings,
@@ -245,26 +246,26 @@ class DRns(SequentialEvaluator):
     def _tells_weights(self, policy):
         return self._weighs and getattr(policy, "takes_weight", False)
 
-    def _rule(self, known, n_rounds):
+    def _rule(self, facts, n_rounds, ratio):
         if self.acceptance == "worst_case":
-            return ConstantRule(min(self.cmax, known.smallest_propensity))
+            return ConstantRule(min(self.cmax, facts.smallest_propensity))
         return QuantileRule(self.q, self.cmax, self.c_init, n_rounds)
 
-    def _predictor(self, logs, start):
-        predict = self.reward_model_.bind(logs)
-        return lambda rounds, first: predict(rounds, start + first)
-
-    def _slopes(self, history, below):
-        return below * history.w if self.normalize else None
-
-    def _terms(self, trace, reward, p, rows, accepted):
-        w, c = trace.pi[rows] / p[rows], trace.c[rows]
-        above = c * (trace.v[rows] + w * (reward[rows] - trace.q[rows]))
+    def _terms(self, trace, reward, w):
+        c = trace.c
+        above = c * (trace.v + w * (reward - trace.q))
         if self.normalize:
             return slice(None), above, c
-        below, entered = np.zeros(len(c)), accepted - rows.start
+        below, entered = np.zeros(len(c)), trace.accepted
         below[entered] = np.maximum(1.0, (c * w)[entered]) if self._weighs else 1.0
         return slice(None), above, below
+
+    def _slope(self, trace, w):
+        return trace.c * w
+
+    @property
+    def _is_linear(self):
+        return bool(self.normalize)
 
     @property
     def _counts_blocks(self):
@@ -280,30 +281,31 @@ class DRns(SequentialEvaluator):
         return self.horizon is None and self.n_splits == 1 and bool(self.normalize)
 
     def _progressive_policy(self, history):
-        if not (history.adaptive and self._values_the_progressive_policy()):
+        alone = history.adaptive and self._values_the_progressive_policy()
+        if history.gone or not alone:
             return None
-        (segment,) = history.segments
-        trace = segment.trace
-        parts = trace.policy, history.logs, trace.accepted, trace.pi, trace.c
-        return ProgressivePolicy(*parts, history.replayed_weights)
+        (part,) = history.parts
+        trace = part.trace
+        parts = trace.policy, history.log, trace.accepted, trace.pi, trace.c
+        return ProgressivePolicy(*parts, part.replayed)
 
     def _diagnostics(self, history):
         out = super()._diagnostics(history)
         out["effective_sample_size"] = history.overlap.effective_sample_size
-        out["effective_ratios"] = history.ratios.effective
-        out["sum_c"] = history.ratios.total
+        out["effective_ratios"] = history.found.ratios.effective
+        out["sum_c"] = history.found.ratios.total
         out["uncovered_rounds"] = int(self.reward_model_.n_uncovered_)
-        return out | history.violations.diagnostics
+        return out | history.found.violations.diagnostics
 
-    def _warnings(self, history, found, estimate, diagnostics):
-        warned = super()._warnings(history, found, estimate, diagnostics)
+    def _warnings(self, history, estimate, diagnostics):
+        warned = super()._warnings(history, estimate, diagnostics)
         if self.normalize is not True:
             return warned
-        error = estimate.standard_error
-        return warned + short_trajectory_warnings(found, error, self.horizon)
+        about = estimate.standard_error, self.horizon
+        return warned + short_trajectory_warnings(history.trajectories, *about)
 
-    def _estimate(self, history, found, spread):
-        estimate, about = super()._estimate(history, found, spread)
+    def _estimate(self, history):
+        estimate, about = super()._estimate(history)
         if is_huge(history.overlap.max_w):
             estimate = estimate.without_error()
         return estimate, about
@@ -314,7 +316,7 @@ class DRns(SequentialEvaluator):
         return super()._unformed_warnings(history)
 
     def _weight_warnings(self, history):
-        logs, overlap = history.logs, history.overlap
+        logs, overlap = history.log, history.overlap
         if is_huge(overlap.max_w):
             return [history.huge_weight_finding().warning()]
         if history.adaptive:
@@ -360,11 +362,11 @@ class DRns(SequentialEvaluator):
     def _bound_terms(self, history):
         return {
             "cmax": self.cmax,
-            "C": history.ratios.total,
+            "C": history.found.ratios.total,
             "single": self._values_the_progressive_policy(),
-            "seen_ahead": history.seen_ahead(self.reward_model_),
+            "seen_ahead": rounds_seen_ahead(self.reward_model_, history.log),
             "largest_weight": history.overlap.max_w,
-            "model_range": history.model_range,
+            "model_range": history.found.model_range,
         }
 
     def __sklearn_tags__(self):

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from skope_ope._sklearn import Interval, validate_params
-from skope_ope.evaluators.sequential._result import check_unit_interval
+from skope_ope.evaluators.sequential._sequential_value import check_unit_interval
 
 
 def drns_bound(result, delta, *, max_weight=None, form="sharp"):

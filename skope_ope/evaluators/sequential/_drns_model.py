@@ -6,7 +6,9 @@ import warnings
 
 import numpy as np
 
+from skope_ope.evaluators.sequential._log_facts import LogFacts
 from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._folds import FULL, UNCOVERED, repeated_positions
 from skope_ope.logs._known_rows import rows_among
 from skope_ope.reward_models._cross_fit import (
@@ -54,14 +56,18 @@ class EarlierMeans:
     # given that past, however the logger and the policy learn. Rounds without such a
     # past, the first one above all, get the mean of all rounds of other groups.
 
-    def __init__(self, logs):
-        self.logs = logs
-        self.mean_ = float(logs.reward.mean())
-        units = logs.group_index
-        if units is None:
-            units = repeated_positions(logs)
+    def __init__(self, logs, facts=None, start=0, before=0.0):
+        # Of a longer log that is known by its `facts` the rounds begin at `start`, and
+        # the rewards of those before have the sum `before`.
+        units = None  # what depends on each other; of longer logs nothing does
+        if facts is None:
+            facts, units = LogFacts(logs), logs.group_index
+            units = repeated_positions(logs) if units is None else units
+        self.logs, n, whole = logs, facts.n_rounds, sum(facts.reward_sums)
+        self.mean_ = whole / n
         reward = logs.reward - self.mean_  # rewards near 1e6 keep their digits
-        count, total = np.arange(len(logs), dtype=float), _before(reward)
+        count = start + np.arange(len(logs), dtype=float)
+        total = _before(reward) + (before - self.mean_ * start)
         own = [np.ones(len(logs)), reward]  # of all rounds of the same unit
         if units is not None:
             inside = [_before_in_unit(one, units) for one in own]
@@ -69,10 +75,11 @@ class EarlierMeans:
             own = [np.bincount(units, one)[units] for one in own]
         first = np.flatnonzero(count < 0.5)
         self.n_uncovered_ = len(first)
-        count[first] = len(logs) - own[0][first]
-        total[first] = reward.sum() - own[1][first]
+        count[first] = n - own[0][first]
+        total[first] = whole - self.mean_ * n - own[1][first]
         alone = first[count[first] < 0.5]  # one round, or one group
-        count[alone], total[alone] = 1.0, middle_reward(logs) - self.mean_
+        if len(alone):
+            count[alone], total[alone] = 1.0, middle_reward(logs) - self.mean_
         self.values_ = self.mean_ + total / count
 
     def of(self, logs):
@@ -126,6 +133,11 @@ class FilledSource:
 
 def rounds_seen_ahead(source, logs):
     """Count rounds that are predicted by what came later, or by themselves."""
+    # None: any number of them. Of files it is not known which rounds a model has seen.
+    if not isinstance(logs, BanditLogs):
+        seen = getattr(source, "held_out_", None) is not None
+        seen = seen or hasattr(source, "models_")
+        return None if seen else int(getattr(source, "n_uncovered_", 0))
     source = getattr(source, "source", source)  # of predictions that are kept
     held_out = getattr(source, "held_out_", None)
     if isinstance(source, EarlierMeans):
@@ -176,3 +188,58 @@ def later_rounds_warning(remedy="Use time-ordered folds: cv=TimeSeriesSplit().")
         "the reward model is also fitted to later rounds. This biases the value. "
         f"{remedy}"
     )
+
+
+def takes_earlier(evaluator, reward_model=None):
+    """Whether the mean of the rounds before stands for a reward model."""
+    # Then no source of `part_models` does.
+    cv = getattr(evaluator, "cv", None)  # AdaptiveDR has none
+    if not evaluator.requires.model or cv is None or isinstance(cv, str):
+        return False
+    from sklearn.model_selection import TimeSeriesSplit  # its import takes long
+
+    none = reward_model is None and evaluator.reward_model is None
+    return none and isinstance(cv, TimeSeriesSplit)
+
+
+def is_one_mean(source):
+    """Whether a source predicts one mean reward for all actions, by fold."""
+    models = list(getattr(source, "models_", {}).values())
+    return bool(models) and all(
+        isinstance(one, MeanReward) and not one.by_action for one in models
+    )
+
+
+class MadeInWalk:
+    """Stands for `EarlierRewards` after a fit: a walk makes them in its first pass."""
+
+    n_uncovered_ = 1
+
+    def bind(self, logs):
+        """Raise: rounds in memory are not among those of the fit."""
+        raise ValueError(
+            "reward_model=None is the mean reward of earlier rounds, and this "
+            "evaluator was fitted on lazy logs, which do not keep rounds. Evaluate "
+            "on lazy logs, or fit it on rounds in memory."
+        )
+
+
+class EarlierRewards:
+    """`EarlierMeans` of a log of which only sums are known."""
+
+    n_uncovered_ = 1  # the first round: nothing came before
+
+    def __init__(self, facts):
+        if facts.has_groups:
+            raise ValueError(
+                "reward_model=None is the mean reward of earlier rounds if the "
+                "logger learned or the folds follow time. With groups this mean is "
+                "not known when a log is read in parts. Pass a number, the name of "
+                "a column, or FrozenEstimator(model) of earlier rounds as "
+                "reward_model. Or scan the log without its groups."
+            )
+        self.facts = facts
+
+    def at(self, start, logs, before):
+        """Return what predicts consecutive rounds."""
+        return EarlierMeans(logs, self.facts, start, before)

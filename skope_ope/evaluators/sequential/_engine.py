@@ -23,7 +23,7 @@ from skope_ope.evaluators.core._blocks import (
     checked_row,
     checked_rows,
 )
-from skope_ope.evaluators.sequential._quantile import in_force
+from skope_ope.evaluators.sequential._acceptance import in_force
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.policies._adaptive import (
     contexts_of,
@@ -49,17 +49,11 @@ class Trace:
     c: np.ndarray  # acceptance ratio in use at every row
     # Target's probability of the logged action, given the history so far
     pi: np.ndarray
-    # Model value of the target, given the history so far, and of the logged action
+    # Model values of the target, given the history so far, and of the logged action;
+    # None where there is no model
     v: np.ndarray
-    # Model value of the target, given the history so far, and of the logged action
     q: np.ndarray
-    policy: object  # the target after its last update; a stationary one as it came
-    restarts: object = None  # the policy at the start of its histories, where it learns
-
-    @property
-    def model_values(self):
-        """All model values that are known, in no particular shape."""
-        return self.v, self.q
+    policy: object = None  # the target after its last update, where it learns
 
 
 class StationaryWalk:
@@ -67,15 +61,15 @@ class StationaryWalk:
 
     restarts = None
 
-    def __init__(self, policy, rule):
-        self.policy, self.rule = policy, rule
+    def __init__(self, rule):
+        self.rule = rule
 
     def take(self, logs, u, known):
         """Walk through the next rounds, and return the `Trace` of them."""
         self.rule.begin(logs, u)
         pi, v, q = (*known, None, None)[:3]
         accepted, c = self.rule.known(pi)
-        return Trace(accepted, c, pi, v, q, self.policy)
+        return Trace(accepted, c, pi, v, q)
 
 
 class AdaptiveWalk:
@@ -99,18 +93,23 @@ class AdaptiveWalk:
         accepted, c_values, pi, model = walk(logs, predict)
         accepted = np.array(accepted, dtype=np.intp)
         c = in_force(c_values, accepted, len(pi))
-        return Trace(accepted, c, pi, model.v, model.q, self.policy, self.restarts)
+        return Trace(accepted, c, pi, model.v, model.q, self.policy)
 
-    def _ends_history(self):
-        """Count an accepted round; start anew where it was the last of a history."""
+    def _accept(self, X, code, reward, chance, row):
+        """Learn from a round; tell if the policy changed, and if it starts anew."""
+        rule, policy = self.rule, self.policy
+        weight = rule.weight(chance, row) if self.weighs else 1.0
+        changed = learn(policy, X, code, reward, chance, weight)
+        check_answer(changed, policy)
+        rule.renew()
         self.n_accepted += 1
         if self.horizon is None or self.n_accepted % self.horizon:
-            return False
-        self.restarts.next()
-        return True
+            return changed, False
+        self.restarts.next()  # it was the last of a history
+        return True, True
 
     def _by_block(self, logs, predict):
-        rule, policy, weighs = self.rule, self.policy, self.weighs
+        rule, policy = self.rule, self.policy
         n_rounds, n_actions = len(logs), logs.n_actions
         contexts, pi = contexts_of(policy, logs), np.empty(n_rounds)
         model = _ModelValues(predict, logs)
@@ -138,25 +137,17 @@ class AdaptiveWalk:
                     break
                 row = start + end - 1
                 accepted.append(row)
-                changed = learn(
-                    policy,
-                    take_rows(X, slice(end - 1, end)),
-                    codes.item(end - 1),
-                    logs.reward.item(row),
-                    pi_block.item(end - 1),
-                    rule.weight(pi_block.item(end - 1), row) if weighs else 1.0,
-                )
-                check_answer(changed, policy)
-                rule.renew()
+                code, reward = codes.item(end - 1), logs.reward.item(row)
+                own_row = take_rows(X, slice(end - 1, end))
+                about = own_row, code, reward, pi_block.item(end - 1), row
+                changed, stale = self._accept(*about)
                 c_values.append(rule.c)
-                if self._ends_history():
-                    stale = True
-                elif changed:
+                if changed and not stale:
                     n_refreshes += 1
                     if tables:  # they are about to change
                         model.add(start + valued, block.table[valued:end])
                         valued = end
-                    stale = not block.refresh(end, codes.item(end - 1))
+                    stale = not block.refresh(end, code)
                     if not stale:
                         pi_block[end:] = block.proba[end:]
             if tables:
@@ -174,7 +165,7 @@ class AdaptiveWalk:
 
     def _by_row(self, logs, predict):
         """Walk without contexts: one row of probabilities holds between two updates."""
-        rule, policy, weighs = self.rule, self.policy, self.weighs
+        rule, policy = self.rule, self.policy
         n_rounds, n_actions = len(logs), logs.n_actions
         proba = checked_row(policy.action_row(), n_actions)
         accepted, c_values, tables, table_of = [], [rule.c], [proba], [0]
@@ -193,13 +184,8 @@ class AdaptiveWalk:
                         rule.observe(np.asarray(proba)[logs.action_index[since]], since)
                         seen = row + 1
                     accepted.append(row)
-                    weight = rule.weight(pi_row, row) if weighs else 1.0
-                    changed = learn(policy, None, code, reward(row), pi_row, weight)
-                    check_answer(changed, policy)
-                    rule.renew()
+                    changed, _ = self._accept(None, code, reward(row), pi_row, row)
                     c_values.append(rule.c)
-                    if self._ends_history():
-                        changed = True
                     if changed:
                         proba = checked_row(policy.action_row(), n_actions)
                         tables.append(proba)
@@ -222,7 +208,8 @@ class Restarts:
     """A policy that learns, and starts anew after every trajectory."""
 
     def __init__(self, policy, logs, part):
-        self.given, self.empty = clone(policy), logs[:0]
+        # no slice of the logs, which would keep a part of files alive
+        self.given, self.empty = clone(policy), logs[np.arange(0)]
         self._seeds = given_seeds(policy)
         self.part, self.number = part, 0
         self.policy = self.at(0)

@@ -1,13 +1,13 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a walk must know of a whole log before it begins, in one pass over columns."""
+"""What a walk must know of a whole log before it begins."""
 
-from math import inf
+from copy import copy
+from functools import cached_property
 
 import numpy as np
 
-from skope_ope.evaluators.sequential._history import first_reversal
-from skope_ope.evaluators.sequential._rules import n_offered
+from skope_ope.evaluators.sequential._acceptance import n_offered
 from skope_ope.logs._propensity_audit import DRIFT_Z
 from skope_ope.logs.sums._log_sums import LogSums
 
@@ -15,48 +15,74 @@ FEW = 30  # rounds of an action tell no trend
 
 
 class LogFacts:
-    """Facts about consecutive parts of a log; those of neighbours add up."""
+    """What is known of a whole log; facts of consecutive parts add up."""
 
-    def __init__(self, sizes, reward_sums):
-        self.sizes, self.reward_sums = sizes, reward_sums
-        self.log = self.reversal = self.drift = self._ends = None
-        self.most_offered = 0
+    # Of rounds in memory they are found when they are asked, those of files in one pass
+    # over columns: see `without_rounds`.
 
-    @classmethod
-    def of(cls, logs, drift=False):
-        """Return the facts of a partition."""
-        if logs is None or not len(logs):
-            return cls([0], [0.0])
-        out = cls([len(logs)], [float(logs.reward.sum())])
-        out.log = LogSums.of(logs)
-        out.most_offered = int(np.max(n_offered(logs)))
-        time = logs.timestamp
-        if time is not None:
-            out._ends, out.reversal = (time[0], time[-1]), first_reversal(time)
-        if drift and logs.propensity is not None:
-            out.drift = DriftSums.of(logs)
+    def __init__(self, log):
+        # The rounds, or `LogSums` that answer what findings ask of rounds; None: there
+        # are none
+        self.log = log if log is not None and len(log) else None
+
+    @cached_property
+    def sizes(self):
+        """Numbers of rounds of the parts."""
+        return [0 if self.log is None else len(self.log)]
+
+    @cached_property
+    def reward_sums(self):
+        """Sums of the rewards of the parts."""
+        return [0.0 if self.log is None else float(self.log.reward.sum())]
+
+    @cached_property
+    def most_offered(self):
+        """The most actions that were ever offered."""
+        return int(np.max(n_offered(self.log)))
+
+    @cached_property
+    def first_reversal(self):
+        """The first row whose time is before that of the row above, or None."""
+        return first_reversal(self.log.timestamp)
+
+    @cached_property
+    def _ends(self):
+        time = self.log.timestamp
+        return None if time is None else (time[0], time[-1])
+
+    @cached_property
+    def drift(self):
+        """`DriftSums`; None without propensities."""
+        return None if self.log.propensity is None else DriftSums.of(self.log)
+
+    def without_rounds(self, drift=False):
+        """Return the same facts; with `drift` those of the propensities, too."""
+        names = ["sizes", "reward_sums"]
+        if self.log is not None:
+            names += ["most_offered", "first_reversal", "_ends"]
+            names += ["drift"] * drift
+        out = LogFacts(None)
+        out.__dict__.update({name: getattr(self, name) for name in names})
+        out.log = None if self.log is None else LogSums.of(self.log)
         return out
 
     def __add__(self, other):
         """Return the facts of both, where the other comes after this."""
-        out = LogFacts(self.sizes + other.sizes, self.reward_sums + other.reward_sums)
+        out = copy(other if self.log is None else self)
+        out.sizes = self.sizes + other.sizes
+        out.reward_sums = self.reward_sums + other.reward_sums
         if self.log is None or other.log is None:
-            first = other if self.log is None else self
-            out.log, out.most_offered = first.log, first.most_offered
-            out.reversal, out.drift = first.reversal, first.drift
-            out._ends = first._ends
             return out
         out.log = self.log + other.log
         out.most_offered = max(self.most_offered, other.most_offered)
-        out.reversal = self.reversal
         if self._ends is not None:
             out._ends = self._ends[0], other._ends[1]
-            if self.reversal is None:
+            if self.first_reversal is None:
                 if other._ends[0] < self._ends[1]:
-                    out.reversal = self.n_rounds
-                elif other.reversal is not None:
-                    out.reversal = self.n_rounds + other.reversal
-        if self.drift is not None:
+                    out.first_reversal = self.n_rounds
+                elif other.first_reversal is not None:
+                    out.first_reversal = self.n_rounds + other.first_reversal
+        if vars(self).get("drift") is not None:
             out.drift = self.drift + other.drift
         return out
 
@@ -71,6 +97,16 @@ class LogFacts:
         return self.log._lowest_propensity
 
     @property
+    def reward_bounds(self):
+        """The least and the largest reward."""
+        return self.log._reward_extremes
+
+    @property
+    def has_groups(self):
+        """Whether rounds depend on each other in groups."""
+        return self.log.groups is not None
+
+    @property
     def propensities_drift(self):
         """Whether propensities of some action move with time beyond chance."""
         # Where rounds depend on each other in groups, the sample of the log tells.
@@ -82,6 +118,13 @@ class LogFacts:
     def weighted(self):
         """Whether rounds count differently."""
         return self.log._weighs_unevenly
+
+
+def first_reversal(time):
+    """Return the first row whose time is before that of the row above, or None."""
+    if time is None or len(time) < 2 or (time[1:] >= time[:-1]).all():
+        return None
+    return int(np.flatnonzero(time[1:] < time[:-1])[0]) + 1
 
 
 class DriftSums:
@@ -126,22 +169,7 @@ def _ratio(above, below):
     return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)
 
 
-class LeastRatios:
-    """The smallest p / pi of several policies; those of parts add up."""
-
-    def __init__(self, by_policy):
-        self.by_policy = by_policy
-
-    def __add__(self, other):
-        """Return those of both parts."""
-        return LeastRatios(
-            {
-                name: min(least, other.by_policy[name])
-                for name, least in self.by_policy.items()
-            }
-        )
-
-    def of(self, policy):
-        """Return that of a policy, 1 where it wants nothing that was logged."""
-        least = self.by_policy[policy]
-        return least if least < inf else 1.0
+def smallest_ratio(pi, p, nothing=1.0):
+    """Return the smallest p / pi; a number where nothing that was logged is wanted."""
+    wanted = pi > 0
+    return float((p[wanted] / pi[wanted]).min()) if wanted.any() else nothing

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The policy that a single trace of DR-ns values."""
+"""What a policy has learned from a history, and the mixture of all its stages."""
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -97,3 +97,53 @@ class ProgressivePolicy(BasePolicy):
         for _ in self._history(policy, length):
             pass
         return FrozenPolicy(policy, explore=True)
+
+
+class Lessons:
+    """The rounds of the last complete trajectory, and the policy to learn from them."""
+
+    def __init__(self, walk):
+        self._policy, self.restarts = walk.policy, walk.restarts
+        self._horizon = walk.horizon
+        self._open, self._last, self._number = [], None, None
+
+    def take(self, logs, trace, weights):
+        """Keep the accepted rounds of a part that may be needed."""
+        horizon = self._horizon
+        if horizon is None:
+            return  # the policy itself is what it has learned
+        before = sum(len(rows) for _, rows, _, _ in self._open)
+        ends = range(horizon - before, len(trace.accepted) + 1, horizon)
+        start = 0
+        if len(ends):
+            # of those that end here only the last one is kept
+            start = max(ends[-1] - horizon, 0)
+            whole = ends[-1] >= horizon
+            last = trace.accepted[start : ends[-1]]
+            kept = [] if whole else self._open
+            self._last = [*kept, _lesson(logs, trace, last, weights)]
+            self._number = (0 if self._number is None else self._number) + len(ends)
+            self._open, start = [], ends[-1]
+        rest = trace.accepted[start:]
+        if len(rest):
+            self._open.append(_lesson(logs, trace, rest, weights))
+
+    @property
+    def complete(self):
+        """Whether a trajectory was completed."""
+        return self._number is not None
+
+    def learned(self):
+        """Return the policy after its last complete trajectory."""
+        if self._number is None:
+            return self._policy
+        policy = self.restarts.at(self._number - 1)
+        for logs, rows, pi, weight in self._last:
+            for _ in replay_history(policy, logs, rows, pi, weight):
+                pass
+        return policy
+
+
+def _lesson(logs, trace, rows, weights):
+    weight = None if weights is None else weights[rows]
+    return logs[rows], np.arange(len(rows)), trace.pi[rows], weight

@@ -16,8 +16,8 @@ from skope_ope.evaluators.core._warnings import (
     propensity_warnings,
     warnings_of,
 )
+from skope_ope.evaluators.sequential._acceptance import ConstantRule
 from skope_ope.evaluators.sequential._replay import AcceptedMean
-from skope_ope.evaluators.sequential._rules import ConstantRule
 from skope_ope.evaluators.sequential._warnings import NEGLIGIBLE, bias_mass_warnings
 
 
@@ -101,15 +101,15 @@ class RejectionSampling(AcceptedMean):
                 "policy that learns changes them. Pass a number or None."
             )
 
-    def _rule(self, known, n_rounds):
+    def _rule(self, facts, n_rounds, ratio):
         if self.cmax is None:
-            return ConstantRule(known.smallest_propensity)
+            return ConstantRule(facts.smallest_propensity)
         if self.cmax == "target":
-            return ConstantRule(known.smallest_ratio)
+            return ConstantRule(ratio())
         return ConstantRule(float(self.cmax))
 
     def _weight_warnings(self, history):
-        logs, overlap = history.logs, history.overlap
+        logs, overlap = history.log, history.overlap
         if history.adaptive:
             return history_overlap_warnings(logs, overlap)
         # Accepted rounds have no weights: those of the policy tell of propensities.
@@ -117,7 +117,7 @@ class RejectionSampling(AcceptedMean):
         return warnings_of(found) + propensity_warnings(logs)
 
     def _diagnostics(self, history):
-        return super()._diagnostics(history) | history.violations.diagnostics
+        return super()._diagnostics(history) | history.found.violations.diagnostics
 
     def _acceptance_warnings(self, history, diagnostics):
         warned = super()._acceptance_warnings(history, diagnostics)

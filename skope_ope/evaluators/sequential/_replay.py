@@ -4,17 +4,17 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 
-from skope_ope._sklearn import Interval
+from skope_ope._sklearn import Interval, validate_params
 from skope_ope._types import RandomSeed
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._warnings import uneven_action_warnings
+from skope_ope.evaluators.sequential._acceptance import UniformRule, n_offered
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
-from skope_ope.evaluators.sequential._result import check_unit_interval
-from skope_ope.evaluators.sequential._rules import UniformRule, n_offered
+from skope_ope.evaluators.sequential._sequential_value import check_unit_interval
 
 UNIFORM_TOLERANCE = 1e-6
 
@@ -22,8 +22,11 @@ UNIFORM_TOLERANCE = 1e-6
 class AcceptedMean(SequentialEvaluator):
     """The value of a trajectory is the mean reward of its accepted rounds."""
 
-    def _terms(self, trace, reward, p, rows, accepted):
-        return accepted - rows.start, reward[accepted], np.ones(len(accepted))
+    def _terms(self, trace, reward, w):
+        return trace.accepted, reward[trace.accepted], np.ones(len(trace.accepted))
+
+    def _slope(self, trace, w):
+        return 1.0
 
     def _has_spread(self, history):
         return history.n_accepted > 1
@@ -33,13 +36,15 @@ class AcceptedMean(SequentialEvaluator):
         n_used = history.n_accepted if self.horizon is None else self.horizon
         return max(n_used - 1, 1)
 
-    def _successes(self, history, found):
-        if history.adaptive or np.isnan(found.value) or history.has_groups:
+    def _successes(self, history):
+        found = history.trajectories
+        if history.adaptive or np.isnan(found.value) or history.facts.has_groups:
             return None
         n_used = history.n_accepted
         if self.horizon is not None:
-            n_used = len(found.formed) * self.horizon
-        ones = history.successes(n_used)
+            n_used = len(found.values) * self.horizon
+        (part,) = history.parts
+        ones = part.successes(n_used)
         return None if ones is None else (ones, n_used)
 
 
@@ -134,18 +139,18 @@ class Replay(AcceptedMean):
                 "such rows). Use RejectionSampling or DRns."
             )
 
-    def _rule(self, known, n_rounds):
-        return UniformRule(known.most_offered)
+    def _rule(self, facts, n_rounds, ratio):
+        return UniformRule(facts.most_offered)
 
     def _log_warnings(self, history):
-        return super()._log_warnings(history) + uneven_action_warnings(history.logs)
+        return super()._log_warnings(history) + uneven_action_warnings(history.log)
 
     @property
     def _deviation_bound(self):
         return replay_bound
 
     def _bound_terms(self, history):
-        return {"n_actions": history.most_offered}
+        return {"n_actions": history.facts.most_offered}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -195,3 +200,65 @@ def replay_bound(result, delta, *, n_actions=None, value_bound=None):
             "confidence_interval."
         )
     return float(gammas.sum() * g / (1 - gammas[0]))
+
+
+@validate_params(
+    {
+        "n_accepted": [Interval(Integral, 1, None, closed="left")],
+        "n_actions": [Interval(Integral, 1, None, closed="left")],
+        "delta": [Interval(Real, 0, 1, closed="neither"), None],
+        "exact": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def replay_log_length(
+    n_accepted: int, n_actions: int, *, delta: float | None = None, exact: bool = True
+) -> float:
+    r"""Return how many uniformly logged rounds a replayed history of length T takes.
+
+    A round is accepted with probability 1 / K, for any policy. So the length L of the
+    log is negative binomial, K T on average [1]_.
+
+    Parameters
+    ----------
+    n_accepted : int
+        Wanted length T of the history.
+    n_actions : int
+        Number K of actions; where offers vary, the most that are ever offered.
+    delta : float, default=None
+        Probability that the log is too short after all, in (0, 1). `None`: the
+        expected length.
+    exact : bool, default=True
+        The quantile, or the paper's bound :math:`2 K (T + \ln(1/\delta))`.
+
+    Returns
+    -------
+    length : float
+        Rounds. The quantile and the expected length are whole numbers.
+
+    See Also
+    --------
+    Replay : Evaluates a policy on such a log.
+
+    References
+    ----------
+    .. [1] Li, L., Chu, W., Langford, J., & Wang, X. (2011). Unbiased offline
+       evaluation of contextual-bandit-based news article recommendation algorithms.
+       WSDM.
+
+    Examples
+    --------
+    >>> from skope_ope.evaluators import replay_log_length
+    >>> replay_log_length(100, 20), replay_log_length(100, 20, delta=0.05)
+    (2000.0, 2331.0)
+    >>> round(replay_log_length(100, 20, delta=0.05, exact=False), 1)
+    4119.8
+    """
+    if delta is None:
+        return float(n_actions * n_accepted)
+    if not exact:
+        return float(2 * n_actions * (n_accepted + np.log(1 / delta)))
+    from scipy.stats import nbinom
+
+    refused = nbinom.ppf(1 - delta, n_accepted, 1 / n_actions)
+    return float(refused + n_accepted)

@@ -11,35 +11,36 @@ from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from math import inf
+from operator import add
 
 import numpy as np
 
 from skope_ope._part_tasks import merge_parts, named, task_count
-from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._drowned import beyond_floats
+from skope_ope.evaluators.core._engine import terms_of
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of_rounds
-from skope_ope.evaluators.sequential._drns_model import later_rounds_warning
-from skope_ope.evaluators.sequential._earlier_rewards import (
+from skope_ope.evaluators.sequential._acceptance import UniformStream, stream_state
+from skope_ope.evaluators.sequential._drns_model import (
     EarlierRewards,
     is_one_mean,
+    later_rounds_warning,
     takes_earlier,
 )
-from skope_ope.evaluators.sequential._log_facts import LeastRatios, LogFacts
-from skope_ope.evaluators.sequential._open_walk import OpenWalk
-from skope_ope.evaluators.sequential._summed_history import (
+from skope_ope.evaluators.sequential._history import (
+    JUST_PI,
+    History,
     RoundsOfPart,
-    SummedHistory,
-    SummedSpread,
+    Stretch,
 )
-from skope_ope.evaluators.sequential._summed_sequential_value import (
-    SummedSequentialValue,
+from skope_ope.evaluators.sequential._log_facts import (
+    LogFacts,
+    smallest_ratio,
 )
-from skope_ope.evaluators.sequential._uniforms import stream_state
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._learned_rounds import LearnedRounds
 from skope_ope.reward_models._part_models import part_models
-
-JUST_PI = Extract(lambda rounds: (rounds.pi,))
 
 
 def sequential_values(
@@ -106,12 +107,12 @@ def _facts(part, evaluators):
             evaluator._check_kind(logs)
             evaluator.check_logs(logs)
     drift = any(evaluator.requires.model for evaluator in evaluators)
-    return LogFacts.of(logs, drift)
+    return LogFacts(logs).without_rounds(drift)
 
 
 @dataclass(frozen=True)
-class Walk:
-    """One walk through a part of the log."""
+class Task:
+    """A walk through a part of the log, ready to travel to another process."""
 
     evaluator: str  # their names
     policy: str  # their names
@@ -154,7 +155,6 @@ class Walks:
         """Return the values by evaluator and policy."""
         n_rounds = self.facts.n_rounds
         head = self._head()
-        kinds = {}  # whether a policy learns
         for policy, what in self.policies.items():
             if hasattr(what, "__array__") or isinstance(what, (list, tuple)):
                 raise TypeError(
@@ -163,27 +163,27 @@ class Walks:
                     "scan_logs(..., columns={'pi': [...]}) and pass 'pi'."
                 )
             target = Target(what, head)
-            kinds[policy] = isinstance(target.policy, AdaptivePolicy)
+            learns = isinstance(target.policy, AdaptivePolicy)
             for evaluator in self.evaluators.values():
-                evaluator._check_settings(kinds[policy], target, n_rounds)
+                evaluator._check_settings(learns, target, n_rounds)
         settings = {"n_jobs": n_jobs, "verbose": verbose}
-        least = self._least_ratios(settings)
+        asking = [name for name, one in self.evaluators.items() if asks_ratio(one)]
+        least = self._least_ratios(settings) if asking else None
         tasks = []
         for name, evaluator in self.evaluators.items():
             state = self.states.get(name)
             if state is None:
                 state = stream_state(evaluator.random_state, n_rounds)
             for policy in self.policies:
-                known = least[name].of(policy) if name in least else None
+                known = least[policy] if name in asking else None
                 for number, rows in enumerate(parts_of(n_rounds, evaluator.n_splits)):
-                    walk = Walk(name, policy, number, rows, state, known)
-                    tasks.append((walk,))
+                    tasks.append((Task(name, policy, number, rows, state, known),))
         found = {}
-        for walk, *walked in merge_parts(_walked, tasks, self, **settings):
-            found.setdefault((walk.evaluator, walk.policy), []).append(walked)
+        for task, *walked in merge_parts(_walked, tasks, self, **settings):
+            found.setdefault((task.evaluator, task.policy), []).append(walked)
         return {
             name: {
-                policy: self._value(name, policy, kinds[policy], found, counted)
+                policy: self._value(name, policy, found[name, policy], counted)
                 for policy in self.policies
             }
             for name in self.evaluators
@@ -197,44 +197,21 @@ class Walks:
         raise ValueError("the files changed while they were read. Scan them again.")
 
     def _least_ratios(self, settings):
-        """Return `LeastRatios` of the evaluators that ask for them, by name."""
-        asking = [
-            name
-            for name, one in self.evaluators.items()
-            if getattr(one, "cmax", None) == "target"
-        ]
-        if not asking:
-            return {}
+        """Return the smallest p / pi by policy, 1 where it wants nothing."""
         tasks = [(part,) for part in self.partitions]
         found = merge_parts(_ratios, tasks, (self.policies, self.facts), **settings)
-        return dict.fromkeys(asking, found)
+        least = {name: min(one[name] for one in found) for name in self.policies}
+        return {name: one if one < inf else 1.0 for name, one in least.items()}
 
-    def _value(self, name, policy, adaptive, found, counted):
+    def _value(self, name, policy, found, counted):
         """Return the value of a policy from its walks."""
         evaluator, facts = self.evaluators[name], self.facts
-        sums, lessons, learned = zip(*found[name, policy], strict=True)
-        restarts = lessons[0].restarts if adaptive else None
-        about = adaptive, restarts, evaluator.horizon
-        history = SummedHistory(list(sums), facts, *about)
-        trajectories = history.trajectories(evaluator._pooled)
-        spread = SummedSpread(history)
-        estimate, about = evaluator._estimate(history, trajectories, spread)
-        told = evaluator._facts(history, trajectories, estimate, about)
-        learned = reduce(lambda one, other: one + other, learned)
-        of_rounds, warned = warnings_of_rounds(learned, facts.log), told["warnings"]
-        told["warnings"] = [*of_rounds, *self._model_warnings(evaluator)]
-        told["warnings"] += warned
-        complete = [one for one in lessons if adaptive and one.complete]
-        return SummedSequentialValue(
-            estimate,
-            **told,
-            policy=self.policies[policy],
-            of_rewards=not evaluator.requires.model,
-            lessons=(complete or lessons)[-1] if adaptive else None,
-            counted=counted,
-            origin=facts.log,
-            reach=history.reach(evaluator, trajectories),
-        )
+        parts, learned = zip(*found, strict=True)
+        with beyond_floats():
+            history = History(evaluator, parts, facts)
+            value = evaluator._value(history, self.policies[policy], counted)
+        warned = warnings_of_rounds(reduce(add, learned), facts.log)
+        return value._with_warnings([*warned, *self._model_warnings(evaluator)])
 
     def _model_warnings(self, evaluator):
         """Get a warning where a model of later rounds predicts those of a learner."""
@@ -249,15 +226,29 @@ class Walks:
         return [later_rounds_warning(remedy)]
 
     def walk(self, task):
-        """Walk through the rows of a task, and return what is known then."""
-        given = self.evaluators[task.evaluator], self.policies[task.policy], self.facts
-        walk = OpenWalk(*given, task)
-        for part, start, rounds, before in self._rounds(task.rows):
+        """Return the history in the rows of a task, and what the policy had learned."""
+        policy, facts, rows = self.policies[task.policy], self.facts, task.rows
+        evaluator = self.evaluators[task.evaluator]
+        given = evaluator.reward_model_ if evaluator.requires.model else None
+        stream = UniformStream(task.state).skip(rows.start)
+        state, learned = None, LearnedRounds(0, 0)
+        for part, start, rounds, before in self._rounds(rows):
             try:
-                walk.take(start, rounds.pop(), before)
+                logs, source = rounds.pop(), given
+                if isinstance(given, EarlierRewards):
+                    source = given.at(start, logs, before)
+                u = stream.take(len(logs))
+                stretch = Stretch(logs, facts, Target(policy, logs), u, source)
+                if state is None:
+                    about = rows, task.number, False, task.least
+                    state = evaluator._begin(stretch, facts, *about)
+                with beyond_floats():
+                    state = evaluator.advance(stretch, state)
+                learned += LearnedRounds.of(policy, logs, by_position=True)
+                del logs, stretch  # before the next partition is read
             except Exception as error:
                 raise named(error, part.name) from error
-        return walk.finish()
+        return state.finish(), learned
 
     def _rounds(self, rows):
         """Yield stretches of some rows, and for each the part in which it lies."""
@@ -294,23 +285,20 @@ def _walked(task, walks):
 
 
 def _ratios(part, given):
-    """Return the least ratios of the policies in a partition."""
+    """Return the least ratios of the policies in a partition, in a list."""
     policies, facts = given
-    logs, found = part.read(), {}
+    logs, found = part.read(), dict.fromkeys(policies, inf)
     if logs is None or not len(logs):
-        return LeastRatios(dict.fromkeys(policies, inf))
+        return [found]
     for name, policy in policies.items():
-        positive = RoundsOfPart(logs, facts.log)
-        target = Target(policy, logs)
-        (pi,) = terms_of(JUST_PI, logs, target, None, positive)
-        found[name] = smallest_ratio(pi, logs.propensity, inf)
-    return LeastRatios(found)
+        about = logs, Target(policy, logs), None, RoundsOfPart(logs, facts)
+        found[name] = smallest_ratio(*terms_of(JUST_PI, *about), logs.propensity, inf)
+    return [found]
 
 
-def smallest_ratio(pi, p, nothing=1.0):
-    """Return the smallest p / pi; a number where nothing that was logged is wanted."""
-    wanted = pi > 0
-    return float((p[wanted] / pi[wanted]).min()) if wanted.any() else nothing
+def asks_ratio(evaluator):
+    """Whether the acceptance ratio is the smallest p / pi of the policy."""
+    return getattr(evaluator, "cmax", None) == "target"
 
 
 def no_weights(evaluator):

@@ -36,7 +36,7 @@ def unformed_warning(history, horizon):
     """Return the warning that goes with a NaN."""
     most = history.longest
     if horizon is None or not most:
-        return none_accepted_warning(history.final_ratio, history.n_rounds)
+        return none_accepted_warning(history.found.final_ratio, history.n_rounds)
     return HorizonWarning(
         f"no trajectory of horizon={horizon} was completed: the logs gave T = "
         f"{most} accepted rounds. The value is NaN. Shorten the horizon or use "
@@ -82,11 +82,9 @@ def single_trajectory_warning(error, horizon, about):
 
 def short_trajectory_warnings(trajectories, standard_error, horizon):
     """Return a warning where short histories bias the ratios of trajectories."""
-    formed = [one for one, _ in trajectories.formed]
-    if len(formed) < 2:
+    values, weights = trajectories.values, trajectories.weights
+    if len(values) < 2:
         return []
-    values = np.array([one.value for one in formed])
-    weights = np.array([one.weight for one in formed])
     pooled = mean_of(values, weights)
     gaps = values - linearised(values, weights, pooled)
     gap, noise = gaps.mean(), gaps.std(ddof=1) / np.sqrt(len(gaps))

@@ -366,3 +366,13 @@ def test_theorem_2_charges_what_the_mean_of_earlier_rounds_cannot_know():
         )
         charge = (1 + 1e4) / result.acceptance_ratios.sum()
         assert radius == pytest.approx(plain + charge, rel=1e-12)
+
+
+def test_earlier_rewards_of_any_size():
+    """Rewards outside [0, 1] have a mean like others; only one round has none."""
+    logs = make_bandit_logs(300, random_state=0)
+    rounds = logs.context, logs.action, 40 * logs.reward - 10, logs.propensity
+    evaluator = DRns(cv=TimeSeriesSplit(), random_state=0)
+    found = quiet(evaluator.fit(BanditLogs(*rounds)), UniformPolicy())
+    plain = quiet(evaluator.fit(logs), UniformPolicy())
+    np.testing.assert_allclose(found.value, 40 * plain.value - 10, rtol=1e-9)

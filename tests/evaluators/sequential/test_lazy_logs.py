@@ -272,6 +272,63 @@ def test_bounds_running_values_and_far_rewards_of_files(tmp_path):
         np.testing.assert_allclose(found.standard_error, error, rtol=1e-9)
 
 
+def ranged_logs(n, seed):
+    """Rounds with rewards of a known range, a policy and a model as columns."""
+    rng, one = np.random.default_rng(seed), make_bandit_logs(n, random_state=seed)
+    reward = np.clip(0.4 * one.reward + 0.6 * rng.random(n), 0, 1)
+    rounds = one.context, one.action, reward, one.propensity
+    pi = rng.dirichlet(np.full(one.n_actions, 0.5), n)
+    q_hat = rng.random((n, one.n_actions))
+    return BanditLogs(*rounds, reward_range=(0, 1)).with_columns(pi=pi, q_hat=q_hat)
+
+
+def assert_as_sure(found, expected):
+    """Intervals, what is said of them, and what follows."""
+    for method in "auto", "student":
+        told = []
+        for one in found, expected:
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                told.append(one.confidence_interval(0.95, method))
+            told.append([str(w.message) for w in warned])
+        np.testing.assert_allclose(told[0], told[2], rtol=1e-9, atol=1e-12)
+        assert told[1] == told[3]
+    assert found.verdict.answer == expected.verdict.answer
+
+
+SURE = [
+    DRns(reward_model="q_hat"),
+    DRns(reward_model="q_hat", q=0),
+    DRns(reward_model="q_hat", normalize=False),
+    DRns(reward_model=0.5, horizon=5, normalize=True),
+    DRns(reward_model=0.5, n_splits=3),
+    DRns(reward_model="q_hat", horizon=300),
+    RejectionSampling(),
+    RejectionSampling(cmax=0.2, horizon=4),
+    RejectionSampling(cmax=0.2, horizon=90),
+]
+
+
+@pytest.mark.parametrize("evaluator", SURE, ids=repr)
+def test_files_are_as_sure_as_memory(evaluator, tmp_path, global_random_seed):
+    logs = ranged_logs(400, global_random_seed)
+    lazy = written(logs, tmp_path, (0, 90, 91, 250, 400))
+    evaluator = clone(evaluator).set_params(random_state=0)
+    policies = ("pi",) if evaluator.get_params().get("n_splits", 1) > 1 else ()
+    for policy in policies or ("pi", EpsilonGreedy()):
+        assert_as_sure(*values_of(evaluator, policy, lazy, logs))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("normalize", ["pooled", False])
+def test_many_rounds_near_the_value(normalize, tmp_path):
+    """More than are kept: those that are further from the value are summed."""
+    logs = ranged_logs(150_000, 0)
+    lazy = written(logs, tmp_path, (0, 100, 80_000, 150_000), size=50_000)
+    evaluator = DRns(reward_model="q_hat", normalize=normalize, random_state=0)
+    assert_as_sure(*values_of(evaluator, "pi", lazy, logs))
+
+
 def test_warnings_of_single_rounds(logs, tmp_path):
     """Weights beyond floats, times that run backwards, rounds learned from."""
     time, p = np.arange(N), logs.propensity.copy()
