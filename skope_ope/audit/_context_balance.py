@@ -33,7 +33,6 @@ MOST_BALANCED_ROUNDS = 50_000
 DISTANCE = 0.1  # standard deviations
 CLIPPED_AT = 3.0  # standard deviations: values beyond count as this far
 MOST_CONTRASTS = 10  # of a categorical column
-RARE_CATEGORY = 0.01  # share of a category that is too small to be balanced
 
 
 def balance_findings(rounds, random_state=0):

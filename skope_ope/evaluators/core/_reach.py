@@ -9,15 +9,12 @@ round value: that of a round with the largest weight and the best or worst rewar
 
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from math import nan
 
 import numpy as np
 
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._blocks import blocks
-from skope_ope.evaluators.core._weight_bound import LOGGED
-from skope_ope.logs._known_range import known_range
 
 # What larger weights than the bound may bring is below this share of a standard error:
 # a bias of that size takes .007 off a coverage of .95.
@@ -319,29 +316,10 @@ def range_only(limits):
     return StatedReach(limits, None if limits is None else Reach(*limits))
 
 
-def range_alone(logs):
-    """Return a reach of which only the range of the rewards is known."""
-    return range_only(known_range(logs))
-
-
 def without_model(value):
     """Return the value of the same rounds without a reward model, or None."""
     find = value._find_reach
     return None if find is None else find.without_model(value)
-
-
-def weighted_corners(terms, w, reward, limits, max_weight=None):
-    """Return the terms of all rounds with the best and with the worst reward."""
-    # The first term is w r, or moves with the reward as w r does; where there is a
-    # second it is w.
-    refuse_stated(max_weight)
-
-    def moved(end, rows):
-        first = terms[0][rows] + w[rows] * (end - reward[rows])
-        return first, *(term[rows] for term in terms[1:])
-
-    own = [partial(moved, end) for end in limits]
-    return [[one] for one in own], own, float(w.max(initial=0.0)), LOGGED
 
 
 def terms_at(*terms):

@@ -15,8 +15,9 @@ from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
-from skope_ope.evaluators.core._reach import CornerReach, terms_at, weighted_corners
+from skope_ope.evaluators.core._reach import CornerReach, refuse_stated, terms_at
 from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._weight_bound import LOGGED
 from skope_ope.intervals import breakdown_gamma
 from skope_ope.intervals._sensitivity import (
     ConfoundedRatio,
@@ -336,8 +337,8 @@ def _corners(terms, reward, gamma, sign, reach, limits, max_weight=None):
     """Return the terms of all rounds with the best and with the worst reward."""
     # Rounds may have the largest weight or none, as if nothing is hidden; Gamma raises
     # the largest weight for the reward that moves the bound, and lowers it for the
-    # other. See `weighted_corners`.
-    found = weighted_corners(terms, terms[1], reward, limits, max_weight)
+    # other.
+    found = _logged_corners(terms, terms[1], reward, limits, max_weight)
     if reach is None or reach.max_weight is None:  # as heavy as those that were seen
         return found
     n, own, weight = len(reward), found[1], reach.max_weight
@@ -371,3 +372,17 @@ def _first_zero(room, most):
             return float("inf") if isinf(most) else most
         high = min(2 * high, most)
     return brentq(room, 1.0, high, xtol=1e-9, rtol=1e-12)
+
+
+def _logged_corners(terms, w, reward, limits, max_weight=None):
+    """Return the terms of all rounds with the best and with the worst reward."""
+    # The first term is w r, or moves with the reward as w r does; where there is a
+    # second it is w.
+    refuse_stated(max_weight)
+
+    def moved(end, rows):
+        first = terms[0][rows] + w[rows] * (end - reward[rows])
+        return first, *(term[rows] for term in terms[1:])
+
+    own = [partial(moved, end) for end in limits]
+    return [[one] for one in own], own, float(w.max(initial=0.0)), LOGGED
