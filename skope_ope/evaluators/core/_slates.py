@@ -78,8 +78,8 @@ class SlateTerms:
     # is never negative and has mean one
     plain: bool = False
     possible: float = 0.0  # the largest weight that a logged slate may have
-    # Of a round with weight zero whether its reward tells what the policy earns; None:
-    # of none. Then there is an estimate where all weights are zero
+    # Function of some rows that tells in which of them, of weight zero, a reward tells
+    # what the policy earns; None: in none. It makes an estimate of weights of zero
     informs: object = None
     instead: object = None  # what stands for `weight` where that is zero in all rounds
 
@@ -145,8 +145,8 @@ class SlateTerms:
         size = self.weight
         if size.min(initial=0) < 0:
             size = np.abs(size)
-        if self.informs is not None:
-            size = size + self.informs
+        if self.informs is not None and not size.any():
+            size = self.informs()
         if positive.mask is not None:
             size = np.where(positive.mask, size, 0.0)
         return (*self.terms, size), Estimable(self.combine, weighed=True)
@@ -193,9 +193,18 @@ class Estimable:
 class SlateValue(PolicyValue):
     """Value of a slate policy, whose groups say why they have none."""
 
-    def __init__(self, *args, about_weights, **kwargs):
+    def __init__(self, *args, about_weights, informs, **kwargs):
         super().__init__(*args, **kwargs)
         self._about_weights = about_weights  # what they tell of a design
+        self._informs = informs  # see `SlateTerms`
+
+    def _group_estimate(self, places):
+        estimate, rows = super()._group_estimate(places)
+        if self._informs is None or rows.terms[-1].any():
+            return estimate, rows
+        terms = np.stack([*rows.terms[:-1], self._informs(places)])
+        rows = Rows(rows.design, terms, left_out=rows.left_out, upper=rows.upper)
+        return rows.estimate(self._estimate), rows
 
     def _overlap_without(self, design):
         entries, _, size = self._about_weights(design)
@@ -237,6 +246,7 @@ def value_of_slates(evaluator, policy, logs, omega):
             upper=partial(found.upper, logs),
         ),
         about_weights=about_weights,
+        informs=found.informs,
         estimator=name,
         effective_sample_size=size,
         diagnostics={"n_rounds": positive.n} | known | found.diagnostics,

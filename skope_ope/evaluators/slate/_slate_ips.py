@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slates import SlateTerms
@@ -80,8 +82,8 @@ class SlateIPS(SlateEvaluator):
             plain=True,
             possible=float(1 / p.min(initial=1.0)),
         )
-        if not (self.self_normalized or w.any()):
-            found.informs = are_logged_by_slot(target, logs)
+        if not self.self_normalized:
+            found.informs = partial(are_logged_by_slot, target, logs)
         if self.self_normalized:
             found.terms, found.combine = (*found.terms, w), _functions.ratio
             # what is never shown has no weight: the value is that of the other rounds
