@@ -54,9 +54,6 @@ class UniformRule:
         """Tell whether one row is accepted at probability `pi`."""
         return self.u.item(row) < pi * self.scale.item(row)
 
-    def renew(self):
-        """Set c after an acceptance."""
-
     def known(self, pi):
         """Return accepted rows and c where all probabilities are known."""
         accepted = np.flatnonzero(self.u < pi * self.scale)
@@ -90,9 +87,6 @@ class ConstantRule:
     def accepts_one(self, pi, row):
         """Tell whether one row is accepted at probability `pi`."""
         return pi > 0 and self.u.item(row) <= self.c * pi / self.p.item(row)
-
-    def renew(self):
-        """Set c after an acceptance."""
 
     def known(self, pi):
         """Return accepted rows and c where all probabilities are known."""

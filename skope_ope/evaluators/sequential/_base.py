@@ -162,7 +162,7 @@ class SequentialEvaluator(BaseEvaluator):
             walk = AdaptiveWalk(policy, stretch.logs, rule, self.horizon, number, told)
         return PartHistory(self, walk, rows, facts, keeps_rounds)
 
-    def advance(self, stretch, state):
+    def advance(self, stretch: Stretch, state: PartHistory) -> PartHistory:
         """Return the state of a walk after another stretch of rounds.
 
         Parameters

@@ -100,10 +100,14 @@ class AdaptiveWalk:
         rule, policy = self.rule, self.policy
         weight = rule.weight(chance, row) if self.weighs else 1.0
         changed = learn(policy, X, code, reward, chance, weight)
-        check_answer(changed, policy)
-        rule.renew()
+        if changed is None:
+            check_answer(changed, policy)  # raises
+        if rule.observes:
+            rule.renew()
+        if self.horizon is None:
+            return changed, False
         self.n_accepted += 1
-        if self.horizon is None or self.n_accepted % self.horizon:
+        if self.n_accepted % self.horizon:
             return changed, False
         self.restarts.next()  # it was the last of a history
         return True, True
