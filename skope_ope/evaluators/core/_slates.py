@@ -145,7 +145,7 @@ class SlateTerms:
         size = self.weight
         if size.min(initial=0) < 0:
             size = np.abs(size)
-        if self.informs is not None and not size.any():
+        if self.informs is not None and not positive.of(size).any():
             size = self.informs()
         if positive.mask is not None:
             size = np.where(positive.mask, size, 0.0)
