@@ -12,7 +12,7 @@ from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._entries import LARGE_WEIGHT
 from skope_ope.evaluators.core._jobs import evaluate_jobs
 from skope_ope.evaluators.core._positive_rounds import combined_weights
-from skope_ope.evaluators.core._slates import of_weights, overlaps_of_terms
+from skope_ope.evaluators.core._slates import of_weights, overlaps_of_weights
 from skope_ope.evaluators.core._support_findings import (
     slate_support_findings,
     support_findings,
@@ -431,7 +431,7 @@ def _evaluators(target, logs):
 def _weight_findings_of(evaluator, target, logs, what):
     terms = evaluator.slate_terms(target, target.logs)
     positive = terms.positive(logs, combined_weights(logs, None))
-    pair = overlaps_of_terms(terms, positive.design)
+    pair = overlaps_of_weights(terms.weight, terms.expected, positive.design)
     entries, found, _ = of_weights(*pair, terms.supported, has_slot_rewards(logs))
     entries = Diagnostics(entries | terms.diagnostics)
     facts = {

@@ -427,6 +427,7 @@ class PolicyValue(
         if smooth is not None and self._limits is not None:
             out.smooth = smooth
             out.rounds = self._find_reach.effective_rounds(self)
+            out.halves = self._estimate_of_halves
         return out
 
     def __copy__(self):

@@ -145,14 +145,15 @@ class StatedReach:
 
     smooth = None  # see `LargestDeviation`; None: a value that is no part of another
     of_halves = False
+    halves = None  # the estimate whose sums are in two halves, of a part of another
 
     def __init__(self, limits, reach, other=None, deviations=None):
         self.limits, self.reach, self.other = limits, reach, other
         self.deviations = deviations  # numbers of `Deviations`, where they were found
 
     def estimate_of_halves(self, value):
-        """Return the estimate of a value."""
-        return value._estimate
+        """Return the estimate whose sums are in two halves, as it was found."""
+        return self.halves
 
     def effective_rounds(self, value):
         """Return those of the halves, as they were found."""

@@ -88,10 +88,6 @@ class SlateTerms:
         if self.instead is not None and not self.weight.any():
             self.weight = self.instead
 
-    def balance(self, w):
-        """Return weights less their means, plus one."""
-        return w if self.expected is None else w + 1 - self.expected
-
     def positive(self, logs, sample_weight, kind=PositiveRounds):
         """Return the rounds that enter: those that are used, of positive weight."""
         if self.used is not None and not self.used.all():
@@ -225,7 +221,8 @@ def value_of_slates(evaluator, policy, logs, omega):
     terms, combine = found.estimable(positive)
     design = positive.design
     estimate = estimate_of_rounds(design, terms, combine)
-    about_weights = partial(_about_weights, found, by_slot=has_slot_rewards(logs))
+    about = found.weight, found.expected, found.supported  # without what holds logs
+    about_weights = partial(_about_weights, *about, has_slot_rewards(logs))
     known, findings, size = about_weights(design)
     warned = [*_doubts_of_logger(evaluator, logs), *found.warnings]
     warned += warnings_of(findings)
@@ -336,7 +333,7 @@ def _terms_of_weights(found, n_total):
     n_total = UNKNOWN_LENGTH if n_total is None else n_total
     out = ()
     for w in found.choices:
-        for one in (w, found.balance(w)):
+        for one in (w, balanced(w, found.expected)):
             out += one, bounded(one, n_total, one.max())
     return out
 
@@ -358,7 +355,7 @@ def _tally_of(found, positive, part):
     tally.told_sums = told
     for k, w in enumerate(found.choices):
         counted = w if positive.omega is None else positive.omega * w
-        balance = positive.of(found.balance(w))
+        balance = positive.of(balanced(w, found.expected))
         tally.most |= {
             f"largest {k}": max(float(counted.max()), 0.0),
             f"below {k}": float(positive.of(-w).max(initial=0.0)),
@@ -431,17 +428,22 @@ def _deviation_of_sums(summary, log):
 
 
 # -- what weights and the logger tell --------------------------------------------------
-def overlaps_of_terms(found, design):
+def balanced(weight, expected):
+    """Return weights, moved by what is known of their means so that these are one."""
+    return weight if expected is None else weight + 1 - expected
+
+
+def overlaps_of_weights(weight, expected, design):
     """Return the overlap of rounds, and that of weights less what they should be."""
     n_rounds = int(design.count.sum())
-    if found.weight is None or not n_rounds:
+    if weight is None or not n_rounds:
         return None, None
     block = design.block(0, design.n_rounds)
     overlap = balance = Overlap(design, n_rounds)
-    overlap.add(block, found.weight)
-    if found.expected is not None:
+    overlap.add(block, weight)
+    if expected is not None:
         balance = Overlap(design, n_rounds)
-        balance.add(block, found.balance(found.weight))
+        balance.add(block, balanced(weight, expected))
     return overlap, balance
 
 
@@ -460,8 +462,9 @@ def of_weights(overlap, balance, supported, by_slot=False):
     return entries, found, overlap.effective_sample_size
 
 
-def _about_weights(found, design, by_slot):
-    return of_weights(*overlaps_of_terms(found, design), found.supported, by_slot)
+def _about_weights(weight, expected, supported, by_slot, design):
+    pair = overlaps_of_weights(weight, expected, design)
+    return of_weights(*pair, supported, by_slot)
 
 
 def _doubts_of_logger(evaluator, log):

@@ -7,6 +7,8 @@ from __future__ import annotations
 from math import isnan
 from typing import Any, Literal, Self
 
+from sklearn.base import clone
+
 from skope_ope._progress import untold
 from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
@@ -301,7 +303,7 @@ class ExplorationScavenging(BaseEvaluator):
             chosen = by_logger(logs) if self.match == "logger" else logs
             match = match_arms(self, policy, chosen, stratum, omega)
         return match, ArmRounds(
-            self,
+            clone(self),  # a value is pickled without the logs of `fit`
             logs.logger_index if mixes else match.code,
             len(logs.loggers) if mixes else match.n_arms,
             match.wanted,

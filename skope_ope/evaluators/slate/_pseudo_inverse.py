@@ -14,11 +14,10 @@ from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._functions import regression_terms
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.core._slates import SlateTerms, shares_of
+from skope_ope.evaluators.core._slates import SlateTerms, balanced, shares_of
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
-    balanced,
     knows_largest,
     mean_of_weights,
     round_weights,

@@ -40,11 +40,6 @@ class RoundWeights(NamedTuple):
     expected: np.ndarray | None = None
 
 
-def balanced(weight, expected):
-    """Weights, moved by what is known of their means so that these are one."""
-    return weight if expected is None else weight + 1 - expected
-
-
 def round_weights(logger, target, logs, with_parts=False):
     """Weights of all rounds."""
     form = form_of(logger, logs)

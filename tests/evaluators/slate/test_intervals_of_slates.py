@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Intervals of slates and of arms: the same for rounds in memory and for added sums."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import (
     BanditLogs,
+    CascadeDR,
+    CascadeIPS,
     ExplorationScavenging,
+    IndependentSlotIPS,
     PseudoInverse,
     SlateDirectMethod,
     SlateDoublyRobust,
@@ -123,3 +128,43 @@ def test_coverage(n):
     # 4 standard errors of a share of .05 above it
     most = n_worlds * 0.05 + 4 * np.sqrt(n_worlds * 0.05 * 0.95)
     assert max(missed.values()) < most, missed
+
+
+@pytest.mark.parametrize("groups", [None, 60])
+def test_gains_of_pickled_values(groups):
+    # a value in memory has its halves from the rounds, which a pickle leaves behind
+    logs = logs_of(300, 0.02, groups)
+    for name, evaluator in (EXACT | BOUNDED).items():
+        fit = evaluator.fit(logs)
+        pair = [fit.evaluate(policy) for policy in ("new", "old")]
+        gain = pair[0] - pair[1]
+        new, old = pickle.loads(pickle.dumps(pair))
+        for again in (new - old, new - pair[1], pickle.loads(pickle.dumps(gain))):
+            one, other = gain.confidence_interval(), again.confidence_interval()
+            assert one.method == other.method, name
+            assert_allclose(other, one, rtol=1e-12, atol=1e-14, err_msg=name)
+
+
+def test_pickles_leave_the_logs_behind():
+    n, numbers = 200, 300  # of every context: 480,000 bytes
+    rng = np.random.default_rng(0)
+    context, slots = rng.normal(size=(n, numbers)), rng.random((n, 3)) < 0.3
+    slate = rng.permuted(np.tile(np.arange(6), (n, 1)), axis=1)[:, :3]
+    about = {"n_candidates": 6, "logging_policy": UniformSlatePolicy(3)}
+    slates = SlateLogs(context, slate, slot_reward=slots.astype(float), **about)
+    best = np.tile([2, 0, 1], (n, 1))
+    slot_wise = [CascadeIPS(), CascadeDR(reward_model=0.3), IndependentSlotIPS()]
+    controlled = PseudoInverse(control_variates="multiple")
+    asked = [
+        (evaluator.fit(slates), best)
+        for evaluator in (*EXACT.values(), *BOUNDED.values(), controlled, *slot_wise)
+    ]
+    logs = BanditLogs(context, slate[:, 0] % 3, slots[:, 0])
+    arms = ExplorationScavenging().fit(logs)
+    asked += [(arms, np.tile([0.2, 0.3, 0.5], (n, 1)))]
+    for fit, policy in asked:
+        value = fit.evaluate(policy)
+        assert len(pickle.dumps(value)) < 90 * 8 * n, fit
+        back = pickle.loads(pickle.dumps(value))
+        assert back.diagnostics == value.diagnostics
+        assert (back.round_values == value.round_values).all()
