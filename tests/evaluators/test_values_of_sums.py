@@ -398,3 +398,22 @@ def test_an_error_that_sums_have_lost_is_said_to_be_so():
     assert value.value == pytest.approx(0.1)
     names = [warning.name for warning in value.warnings]
     assert ("lost_error" in names) == bool(np.isnan(value.standard_error))
+
+
+def test_merged_values_that_are_all_alike_say_so():
+    rng = np.random.default_rng(0)
+    slate = rng.permuted(np.tile(np.arange(4), (40, 1)), axis=1)[:, :2]
+    revenue = rng.exponential(size=40)
+    logs = SlateLogs(np.zeros((40, 1)), slate, revenue, n_candidates=4)
+    model = SlateDirectMethod(reward_model=0.5)
+    best = np.tile([0, 1], (40, 1))
+    memory = model.fit(logs).evaluate(best)
+    logs = logs.with_columns(best=best)
+    days = (logs[:15], logs[15:])
+    sums = sum(summarize({"b": "best"}, day, evaluators=[model]) for day in days)
+    [merged] = sums.values().values()
+    told = [
+        [str(one) for one in value.confidence_interval().warnings]
+        for value in (memory, merged)
+    ]
+    assert told[0] == told[1] and "all round values are alike" in told[0][0]

@@ -442,7 +442,9 @@ def _skewness(value, spread):
         seen = of_seen_rewards(value, few=0)
         if seen is not None and max(seen.up, seen.down) <= HIGH_SKEWNESS * spread:
             return max(seen.up, seen.down) / spread
-    return value._skewness
+    found = value._skewness
+    alike = spread == 0 and value._independent_rounds
+    return nan if found is None and alike else found
 
 
 def _tail_warnings(value, seen=None):

@@ -423,6 +423,8 @@ class PolicyValue(
         other = without_model(self) if few and self._limits is not None else None
         out = StatedReach(self._limits, self._reach(), other, list(found))
         out.of_halves = self._is_of_halves
+        if out.of_halves and self._pair is None:  # a difference may have less error
+            out.of_all_weights = self._reach(error=0.0)
         smooth = self._find_reach.smooth if out.of_halves else None
         if smooth is not None and self._limits is not None:
             out.smooth = smooth

@@ -146,6 +146,7 @@ class StatedReach:
     smooth = None  # see `LargestDeviation`; None: a value that is no part of another
     of_halves = False
     halves = None  # the estimate whose sums are in two halves, of a part of another
+    of_all_weights = None  # the reach that neglects none, where there are rare ones
 
     def __init__(self, limits, reach, other=None, deviations=None):
         self.limits, self.reach, self.other = limits, reach, other
@@ -170,7 +171,9 @@ class StatedReach:
                 "max_weight cannot be used for a value without its rounds (pickled "
                 "values do not keep them). Ask for the interval before."
             )
-        return self.reach
+        if error is None or error >= value.standard_error:
+            return self.reach
+        return self.of_all_weights or self.reach
 
     def take(self, rows):
         """Return the reach of some rounds: only the range is known."""

@@ -439,6 +439,27 @@ def test_results_keep_their_interval_when_pickled():
     assert interval_of(by_pickle(gain)) == interval_of(gain)
 
 
+@pytest.mark.parametrize("evaluator", [IPS(), SNIPS(), DoublyRobust(reward_model=0.4)])
+def test_gains_of_pickled_values_are_no_surer(evaluator):
+    # weights that are rare enough for a value may be too heavy for a gain
+    rng = np.random.default_rng(2)
+    proba = rng.dirichlet(np.full(3, 3.0), size=120)
+    new, old = rng.dirichlet(np.ones(3), size=(2, 120))
+    action = (proba.cumsum(axis=1) > rng.random((120, 1))).argmax(axis=1)
+    reward = (rng.random(120) < 0.2 + 0.2 * action).astype(float)
+    about = {"logging_proba": proba, "reward_range": (-1, 2)}
+    rows = np.zeros((120, 1)), action, reward
+    logs = BanditLogs(*rows, np.choose(action, proba.T), **about)
+    policies = new, 0.7 * new + 0.3 * old
+    pair = [value_of(evaluator, logs, policy) for policy in policies]
+    low, high = interval_of(pair[0] - pair[1])
+    stored = by_pickle(pair)
+    for one in (stored[0] - stored[1], stored[0] - pair[1]):
+        found = interval_of(one)
+        assert found.low <= low + 1e-12 and found.high >= high - 1e-12
+        assert found.high - found.low < 1.5 * (high - low)
+
+
 @pytest.mark.parametrize("pooling", ["naive", "balanced", "weighted"])
 @pytest.mark.parametrize("cls", [MultiLoggerIPS, MultiLoggerDR])
 def test_loggers(cls, pooling):
