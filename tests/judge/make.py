@@ -36,15 +36,9 @@ FITTED = (
     r"|MultiLoggerDR means|SlateDirectMethod|SlateDoublyRobust|CascadeDR)"
     r"( other| minus| by day)?"
 )
-# Families whose rounds are bounded from sums alone, where memory has the rounds.
-BOUNDED = (
-    r"(PI|Pseudo|Slate|Cascade|Independent|Naive|Scavenging|Position|Reordering|match"
-    r"|arms).*"
-)
 # Where other sources than memory answer otherwise today: "source/call/name" or "world
 # source/call/name" as a regular expression, and why.
 BY_RULE = {
-    rf".*/~{BOUNDED}": "their intervals are wider from sums",
     r".*/~(lift|verdict)": "follows the recommended row, and intervals",
     r".*/named/~(bootstrap|percentile)": "sums resample clusters, and no rounds",
     r"(files|days|frame)/named/~(gamma|student|normal)": "asked of another evaluator",
@@ -58,8 +52,8 @@ BY_RULE = {
     r"files/audit/findings": "files do not tell that propensities were estimated",
     r"days/.*([Bb]alanced|match=action).*": "every day has its own mixture of loggers",
     r"days/.*weighted( pooled.*| other| minus| by day)?": "the same, for divergences",
-    r"days/named/Cascade.*": "NaN in memory where no whole slate matches",
-    r".*/named/SlateIPS self-normalised minus": "sums do not know the common rounds",
+    r"days/named/~?Cascade.*": "NaN in memory where no whole slate matches",
+    r".*/named/~?SlateIPS self-normalised minus": "sums do not know the common rounds",
 }
 
 
