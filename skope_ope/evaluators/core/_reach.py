@@ -168,8 +168,9 @@ class StatedReach:
         """Return the reach; another bound on the weights cannot be tried."""
         if max_weight is not None:
             raise ValueError(
-                "max_weight cannot be used for a value without its rounds (pickled "
-                "values do not keep them). Ask for the interval before."
+                "max_weight cannot be used for this value: its interval needs no bound "
+                "on the weights, or its rounds stayed behind when it was pickled. "
+                "Leave it out, or ask for the interval before."
             )
         if error is None or error >= value.standard_error:
             return self.reach

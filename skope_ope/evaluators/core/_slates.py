@@ -78,8 +78,9 @@ class SlateTerms:
     # is never negative and has mean one
     plain: bool = False
     possible: float = 0.0  # the largest weight that a logged slate may have
-    # Function of some rows that tells in which of them, of weight zero, a reward tells
-    # what the policy earns; None: in none. It makes an estimate of weights of zero
+    # A function that tells of which rounds (an array of ints, or all) the reward tells
+    # what the policy earns, though its weight is zero; None: of none. Then there is an
+    # estimate where all weights are zero
     informs: object = None
     instead: object = None  # what stands for `weight` where that is zero in all rounds
 
@@ -189,22 +190,33 @@ class Estimable:
 class SlateValue(PolicyValue):
     """Value of a slate policy, whose groups say why they have none."""
 
-    def __init__(self, *args, about_weights, informs, **kwargs):
+    def __init__(self, *args, weights, informs, **kwargs):
         super().__init__(*args, **kwargs)
-        self._about_weights = about_weights  # what they tell of a design
-        self._informs = informs  # see `SlateTerms`
+        # see `of_weights`, and `SlateTerms`
+        self._weights, self._informs = weights, informs
+
+    def _overlap_without(self, design):
+        weight, expected, *about = self._weights
+        pair = overlaps_of_weights(weight, expected, design)
+        entries, _, size = of_weights(*pair, *about)
+        return size, entries | {"n_rounds": int(design.count.sum())}
 
     def _group_estimate(self, places):
         estimate, rows = super()._group_estimate(places)
-        if self._informs is None or rows.terms[-1].any():
-            return estimate, rows
-        terms = np.stack([*rows.terms[:-1], self._informs(places)])
-        rows = Rows(rows.design, terms, left_out=rows.left_out, upper=rows.upper)
-        return rows.estimate(self._estimate), rows
+        if isnan(estimate.value) and self._informs is not None:
+            terms = np.stack([*rows.terms[:-1], self._informs(places)])
+            rows = Rows(rows.design, terms, upper=rows.upper)
+            estimate = rows.estimate(self._estimate)
+        return estimate, rows
 
-    def _overlap_without(self, design):
-        entries, _, size = self._about_weights(design)
-        return size, entries | {"n_rounds": int(design.count.sum())}
+    def _of_group(self, places, label):
+        found, weight = super()._of_group(places, label), self._weights[0]
+        if isnan(found.value) or weight is None or weight[places].any():
+            return found
+        return found._with_warnings([no_overlap_finding().warning()])
+
+    def __getstate__(self):
+        return super().__getstate__() | {"_informs": None}  # it holds the logs
 
     def _checked_group(self, estimate):
         if not isnan(estimate.value):
@@ -221,9 +233,9 @@ def value_of_slates(evaluator, policy, logs, omega):
     terms, combine = found.estimable(positive)
     design = positive.design
     estimate = estimate_of_rounds(design, terms, combine)
-    about = found.weight, found.expected, found.supported  # without what holds logs
-    about_weights = partial(_about_weights, *about, has_slot_rewards(logs))
-    known, findings, size = about_weights(design)
+    weights = found.weight, found.expected, found.supported, has_slot_rewards(logs)
+    pair = overlaps_of_weights(*weights[:2], design)
+    known, findings, size = of_weights(*pair, *weights[2:])
     warned = [*_doubts_of_logger(evaluator, logs), *found.warnings]
     warned += warnings_of(findings)
     if left_out is not None:
@@ -242,7 +254,7 @@ def value_of_slates(evaluator, policy, logs, omega):
             left_out=left_out,
             upper=partial(found.upper, logs),
         ),
-        about_weights=about_weights,
+        weights=weights,
         informs=found.informs,
         estimator=name,
         effective_sample_size=size,
@@ -460,11 +472,6 @@ def of_weights(overlap, balance, supported, by_slot=False):
     if overlap.sum_w2:
         found = slate_weight_findings(overlap, balance, expected, supported, by_slot)
     return entries, found, overlap.effective_sample_size
-
-
-def _about_weights(weight, expected, supported, by_slot, design):
-    pair = overlaps_of_weights(weight, expected, design)
-    return of_weights(*pair, supported, by_slot)
 
 
 def _doubts_of_logger(evaluator, log):

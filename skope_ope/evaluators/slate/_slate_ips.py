@@ -83,7 +83,7 @@ class SlateIPS(SlateEvaluator):
             possible=float(1 / p.min(initial=1.0)),
         )
         if not self.self_normalized:
-            found.informs = partial(are_logged_by_slot, target, logs)
+            found.informs = partial(are_logged_by_slot, target)
         if self.self_normalized:
             found.terms, found.combine = (*found.terms, w), _functions.ratio
             # what is never shown has no weight: the value is that of the other rounds

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.evaluators.core._slate_target import method
+from skope_ope.evaluators.core._slate_target import SlateTarget, method
 
 
 def form_of(logger, logs):
@@ -41,19 +41,21 @@ def which_never_shown(target, logs, name):
     return method(logger, name)(logs, target.slates) == 0
 
 
-def are_logged_by_slot(target, logs, rows=slice(None)):
-    """Return in which of some rows all that is shown was logged in the same slots."""
-    # Zeros and ones: other slates of these rounds have what the policy shows, though
-    # none of them is what it would have shown.
-    logs = logs[rows]
+def are_logged_by_slot(target, rows=None):
+    """Return in which rounds all that a policy shows was logged in the same slots."""
+    # Zeros and ones: other slates of the log, or of some of its rows, have what the
+    # policy shows, though none of them is what it would have shown.
+    if rows is not None:
+        target = SlateTarget(target.policy, target.logs[rows])
+    logs = target.logs
     logged = np.zeros((logs.n_slots, logs.max_candidates + 1), dtype=bool)
     slots = np.arange(logs.n_slots)
     logged[slots, logs.slate] = True  # an empty slot is the last candidate
     if target.slates is not None:
-        return logged[slots, target.slates[rows]].all(axis=1).astype(float)
+        return logged[slots, target.slates].all(axis=1).astype(float)
     found = np.empty(len(logs))
-    for some, _, q in chunks(target, logs):
-        found[some] = ~((q > 0) & ~logged[:, :-1]).any(axis=(1, 2))
+    for rows, _, q in chunks(target, logs):
+        found[rows] = ~((q > 0) & ~logged[:, :-1]).any(axis=(1, 2))
     return found
 
 

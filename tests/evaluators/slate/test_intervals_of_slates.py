@@ -168,3 +168,20 @@ def test_pickles_leave_the_logs_behind():
         back = pickle.loads(pickle.dumps(value))
         assert back.diagnostics == value.diagnostics
         assert (back.round_values == value.round_values).all()
+
+
+def test_groups_in_which_no_slate_matches():
+    # all that the policy shows was logged, but in other slates: zero is what is found
+    logs = logs_of(300, 0.3)
+    matches = (logs.slate == logs.columns["new"]).all(axis=1)
+    logs = logs.with_columns(some=matches | (np.arange(300) % 3 == 0))
+    memory = SlateIPS().fit(logs).evaluate("new").by("some")
+    sums = summarize({"new": "new"}, logs, evaluators=[SlateIPS()], by=["some"])
+    [whole] = sums.values().values()
+    for value in (memory[False], whole.by("some")[False]):
+        assert value.value == 0 and value.confidence_interval() == (0, 1)
+        assert "no information on it" in str(value.warnings[0])
+        assert value.verdict.answer == "not supported"
+    for label in (True, False):
+        found, of_sums = (v[label] for v in (memory, whole.by("some")))
+        assert_allclose(of_sums.value, found.value, rtol=1e-9, atol=1e-12)
