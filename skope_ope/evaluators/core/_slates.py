@@ -78,9 +78,9 @@ class SlateTerms:
     # is never negative and has mean one
     plain: bool = False
     possible: float = 0.0  # the largest weight that a logged slate may have
-    # A function that tells of which rounds (an array of ints, or all) the reward tells
-    # what the policy earns, though its weight is zero; None: of none. Then there is an
-    # estimate where all weights are zero
+    # A function of sample weights that tells of which rounds (an array of ints, or all)
+    # the reward tells what the policy earns, though its weight is zero; None: of none.
+    # Then there is an estimate where all weights are zero
     informs: object = None
     instead: object = None  # what stands for `weight` where that is zero in all rounds
 
@@ -143,7 +143,7 @@ class SlateTerms:
         if size.min(initial=0) < 0:
             size = np.abs(size)
         if self.informs is not None and not positive.of(size).any():
-            size = self.informs()
+            size = self.informs(positive.omega)
         if positive.mask is not None:
             size = np.where(positive.mask, size, 0.0)
         return (*self.terms, size), Estimable(self.combine, weighed=True)
@@ -204,7 +204,8 @@ class SlateValue(PolicyValue):
     def _group_estimate(self, places):
         estimate, rows = super()._group_estimate(places)
         if isnan(estimate.value) and self._informs is not None:
-            terms = np.stack([*rows.terms[:-1], self._informs(places)])
+            known = self._informs(rows.design.omega, places)
+            terms = np.stack([*rows.terms[:-1], known])
             rows = Rows(rows.design, terms, upper=rows.upper)
             estimate = rows.estimate(self._estimate)
         return estimate, rows

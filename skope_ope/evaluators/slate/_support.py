@@ -41,16 +41,18 @@ def which_never_shown(target, logs, name):
     return method(logger, name)(logs, target.slates) == 0
 
 
-def are_logged_by_slot(target, rows=None):
+def are_logged_by_slot(target, omega, rows=None):
     """Return in which rounds all that a policy shows was logged in the same slots."""
     # Zeros and ones: other slates of the log, or of some of its rows, have what the
-    # policy shows, though none of them is what it would have shown.
+    # policy shows, though none of them is what it would have shown. Rounds of sample
+    # weight zero say nothing.
     if rows is not None:
         target = SlateTarget(target.policy, target.logs[rows])
     logs = target.logs
     logged = np.zeros((logs.n_slots, logs.max_candidates + 1), dtype=bool)
     slots = np.arange(logs.n_slots)
-    logged[slots, logs.slate] = True  # an empty slot is the last candidate
+    seen = logs.slate if omega is None else logs.slate[omega > 0]
+    logged[slots, seen] = True  # an empty slot is the last candidate
     if target.slates is not None:
         return logged[slots, target.slates].all(axis=1).astype(float)
     found = np.empty(len(logs))
