@@ -254,3 +254,7 @@ class PolicyColumns:
             self.w = self.b = rounds.query.define(pi / rounds.p)
         if rounds.shares is not None:
             self.b = rounds.query.define(pi / rounds.mixture)
+
+    def of(self, codes):
+        """Return the probability of a set of actions."""
+        return total([self.table[code] for code in codes])

@@ -9,7 +9,7 @@ out in memory.
 import numpy as np
 
 from skope_ope.evaluators.core._loggers import SURE
-from skope_ope.evaluators.core._part_weights import LOGGERS, ROUNDS
+from skope_ope.evaluators.core._part_weights import LOGGERS, ROUNDS, masses
 from skope_ope.evaluators.core._tally import Tally, places_in
 from skope_ope.evaluators.core._weight_bound import (
     FROM_ACTIONS,
@@ -75,25 +75,20 @@ def _ask_missing(whole, kind, target, several):
     proba, told = rounds.logger_proba, rounds.logging_proba
     sums, lost, gaps = {}, [], []
 
-    def ask(name, found, code=...):
-        sums[name, code] = asking.sum(rounds.weighed(found))
+    def ask(name, code, mass):
+        sums[name, code] = asking.sum(rounds.weighed(mass))
 
     if told is not None and (kind != "mixture" or not several):
         pairs = zip(told, target.table, strict=True)
-        ask("told", total([where(mu <= 0.0, pi, 0.0) for mu, pi in pairs]))
+        ask("told", ..., total([where(mu <= 0.0, pi, 0.0) for mu, pi in pairs]))
     else:
         certain = None if rounds.p is None else rounds.p >= 1.0
         if kind == "mixture" and several:
             certain = rounds.mixture > 1 - SURE
-        if certain is not None:
-            ask("certain", where(certain, 1.0 - target.pi, 0.0))
         each = rounds.loggers if kind == "own_logger" and proba is None else None
-        for code in whole.first.lacking(rounds.actions, each):
-            mass = target.table[code]
-            if certain is not None:
-                ask("wanted_there", where(certain, mass, 0.0), code)
-                mass = where(certain, 0.0, mass)
-            ask("wanted", mass, code)
+        lacking = whole.first.lacking(rounds.actions, each)
+        for name, code, mass in masses(target, certain, [[code] for code in lacking]):
+            ask(name, code, mass)
         if kind == "own_logger" and several and proba is not None:
             lost = [rounds.weighed(where(one <= 0.0, target.b, 0.0)) for one in proba]
             lost = [*map(asking.sum, [*lost, rounds.weighed(target.b)])]
