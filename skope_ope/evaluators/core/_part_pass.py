@@ -24,7 +24,7 @@ from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._halves import in_upper_half
 from skope_ope.evaluators.core._largest_deviation import WeightedRewards
 from skope_ope.evaluators.core._loggers import Loggers
-from skope_ope.evaluators.core._part_weights import KINDS, ROUNDS, Wanted
+from skope_ope.evaluators.core._part_weights import KINDS, LOGGERS, ROUNDS, Wanted
 from skope_ope.evaluators.core._proposal import kind_of_sums, tallied_as
 from skope_ope.evaluators.core._slates import add_slates
 from skope_ope.evaluators.core._summary import SumsByDesign
@@ -42,25 +42,80 @@ from skope_ope.logs import SlateLogs
 LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
 
 
-class PartPass:
+class JobPlan:
+    """What several evaluators want of several policies: jobs, weights, extremes."""
+
+    # The rounds are arrays of blocks, see `PartPass`, or columns of a query. A pass
+    # says where terms go (`sums_of`) and who takes extremes (`new_extremes`), takes
+    # jobs (`add_job`), and has weights of policies observed (`add_weights`), and what
+    # they want of arms (`add_wanted`).
+
+    keeps_rounds = False  # the part is the whole, and its rounds can be asked again
+
+    def __init__(self, policies, logs):
+        self.policies, self.logs = policies, logs
+        self.resolved = {}  # evaluators with a number for "auto", by name and policy
+        self.joints, self.ends, self.tallies = {}, {}, {}
+        self._targets, self._weights = {}, {}
+        self._weighted, self._extremes = {}, {}
+
+    def seen_by(self, evaluator):
+        """Return the rounds as an evaluator sees them, one for all."""
+        return self.by_logger if evaluator.sampling.arms == "logger" else self.logs
+
+    def enter(self, name, evaluator):
+        """Add the jobs of an evaluator on all policies."""
+        source = evaluator.reward_model_ if evaluator.requires.model else None
+        logs = self.seen_by(evaluator)
+        for policy in self.policies:
+            target = self.target(policy, logs)
+            check_target_on(evaluator, target, logs)
+            one = self.resolved.get((name, policy), evaluator)
+            self.add((name, policy, None), one, target, source)
+
+    def add(self, owner, evaluator, target, source=None):
+        """Add the job of an evaluator on a policy, and return it."""
+        policy, sampling, sums = owner[1], evaluator.sampling, self.sums_of(evaluator)
+        kind, logs = (kind_of_sums(evaluator), *owner[1:]), self.seen_by(evaluator)
+        job = Job(evaluator, target, source, owner, sums)
+        seen = *kind, sampling.arms, id(source)
+        if seen not in self._extremes:  # the first of those that see the same
+            self._extremes[seen] = job.extremes = self.new_extremes()
+        self.ends[owner] = self._extremes[seen]
+        if sampling.arms is None:
+            self.add_weights(evaluator.proposal, policy, target)
+        else:
+            self.add_wanted(weights_of(tallied_as(evaluator), policy), target, logs)
+        if sampling.by == LOGGERS and self.keeps_rounds:
+            self.add_weights("own_logger", policy, target)  # diagnostics of each
+        if evaluator.requires.divergences is not None:
+            self.add_divergences(job)
+        self.add_job(job, logs)
+        if evaluator.requires.weights:
+            if kind not in self._weighted:
+                of, owner = WeightedRewards(evaluator.proposal), weighted_of(*kind)
+                self._weighted[kind] = Job(of, target, None, owner, sums)
+                self.add_job(self._weighted[kind])
+            job.weighted = self._weighted[kind]
+        return job
+
+
+class PartPass(JobPlan):
     """What several evaluators want of several policies on the rounds of a part."""
 
-    # `keeps_rounds`: the part is the whole, and its rounds can be asked again.
+    new_extremes = Extremes
 
     def __init__(
         self, part, policies=(), sources=(), n_total=None, log=None, keeps_rounds=False
     ):
-        self.part, self.logs, self.keeps_rounds = part, part.all_logs, keeps_rounds
-        self.policies, self.sources, self.n_total = policies, dict(sources), n_total
+        super().__init__(policies, part.all_logs)
+        self.part, self.keeps_rounds = part, keeps_rounds
+        self.sources, self.n_total = dict(sources), n_total
         self.offset = offset_of(self.logs.reward)
-        self.resolved = {}  # evaluators with a number for "auto", by name and policy
         self._log = log
-        self.joints, self.ends, self.tallies = {}, {}, {}
         told = getattr(self.logs, "logger_proba", None) is not None
         self.facts = {None: {"logger_proba": told}}
-        self._targets, self._given = {}, []
-        self._passes, self._weights, self._terms = {}, {}, []
-        self._weighted, self._extremes, self.strata = {}, {}, {}
+        self._given, self._passes, self._terms, self.strata = [], {}, [], {}
         self._uppers = {}  # masks of the upper halves that designs have of their own
 
     @cached_property
@@ -99,10 +154,6 @@ class PartPass:
         """The rounds with loggers in the place of actions."""
         return by_logger(self.logs)
 
-    def seen_by(self, evaluator):
-        """Return the rounds as an evaluator sees them, one for all."""
-        return self.by_logger if evaluator.sampling.arms == "logger" else self.logs
-
     def target(self, policy, logs=None, make=Target):
         """Return the target of a policy, one for all evaluators."""
         logs = self.logs if logs is None else logs
@@ -129,70 +180,40 @@ class PartPass:
         """Add the jobs of an evaluator on all policies."""
         if isinstance(self.logs, SlateLogs):
             add_slates(self, name, evaluator)
-            return
-        source = evaluator.reward_model_ if evaluator.requires.model else None
-        logs = self.seen_by(evaluator)
-        for policy in self.policies:
-            target = self.target(policy, logs)
-            check_target_on(evaluator, target, logs)
-            one = self.resolved.get((name, policy), evaluator)
-            self.add((name, policy, None), one, target, source)
+        else:
+            super().enter(name, evaluator)
 
-    def add(self, owner, evaluator, target, source=None):
-        """Add the job of an evaluator on a policy, and return it."""
-        if evaluator.sampling.arms is not None:
-            return self._add_arms(owner, evaluator, target)
-        policy, sums = owner[1], self._sums_of(evaluator)
-        kind = kind_of_sums(evaluator), *owner[1:]
-        job, seen = Job(evaluator, target, source, owner, sums), (*kind, id(source))
-        if seen not in self._extremes:  # the first of those that see the same
-            self._extremes[seen] = job.extremes = Extremes()
-        self.ends[owner] = self._extremes[seen]
-        self.add_weights(evaluator.proposal, policy, target)
-        if evaluator.sampling.by != ROUNDS and self.keeps_rounds:
-            self.add_weights("own_logger", policy, target)  # diagnostics of each
-        if evaluator.requires.divergences is not None:
-            self._add_divergences(job)
-        self.add_job(job)
-        if evaluator.requires.weights:
-            if kind not in self._weighted:
-                of, owner = WeightedRewards(evaluator.proposal), weighted_of(*kind)
-                self._weighted[kind] = Job(of, target, None, owner, sums)
-                self.add_job(self._weighted[kind])
-            job.weighted = self._weighted[kind]
-        return job
-
-    def _add_arms(self, owner, evaluator, target):
-        """Add the job of an evaluator whose samples are the rounds of arms."""
-        logs, mixes = self.seen_by(evaluator), evaluator.requires.mixture
-        name, code, labels = "actions", logs.action_index, logs.actions
-        if mixes:  # of loggers, who tell all blocks who acted
-            who = self.loggers.logs
-            name, code, labels = "arms", who.logger_index, who.loggers
-        elif logs is not self.logs:  # a pass of its own
-            name = "arms of loggers"
-        sums = self.sums_by(name, self.part.design.with_strata(code, labels.tolist()))
-        job = Job(evaluator, target, None, owner, sums, Extremes())
-        self.ends[owner] = job.extremes
-        wanted = weights_of(tallied_as(evaluator), owner[1])
-        if wanted not in self.tallies:
-            observer = Wanted(target, logs.actions)
-            self.tallies[wanted] = observer.tally
-            self.pass_over(logs).observers.append(observer)
-        self.add_job(job, logs)
-        return job
-
-    def _sums_of(self, evaluator):
+    def sums_of(self, evaluator):
         """Return the `JointSums` over the strata of an evaluator."""
         sampling = evaluator.sampling
         if sampling.by == ROUNDS:
             return self.sums_by(ROUNDS)
+        if sampling.arms is not None:
+            return self._sums_of_arms(evaluator)
         if sampling.name not in self.strata:
             strata = LoggerStrata(self.loggers, sampling.n_folds)
             self.strata[sampling.name] = strata
         return self.sums_by(sampling.name, self.strata[sampling.name].design)
 
-    def _add_divergences(self, job):
+    def _sums_of_arms(self, evaluator):
+        """Return those over the rounds of every arm."""
+        logs = self.seen_by(evaluator)
+        name, code, labels = "actions", logs.action_index, logs.actions
+        if evaluator.requires.mixture:  # of loggers, who tell all blocks who acted
+            who = self.loggers.logs
+            name, code, labels = "arms", who.logger_index, who.loggers
+        elif logs is not self.logs:  # a pass of its own
+            name = "arms of loggers"
+        return self.sums_by(name, self.part.design.with_strata(code, labels.tolist()))
+
+    def add_wanted(self, owner, target, logs):
+        """Have observed what a policy wants of all arms."""
+        if owner not in self.tallies:
+            observer = Wanted(target, logs.actions)
+            self.tallies[owner] = observer.tally
+            self.pass_over(logs).observers.append(observer)
+
+    def add_divergences(self, job):
         """Add what divergences of the loggers follow from."""
         name = job.evaluator.sampling.name
         strata = self.strata[name]

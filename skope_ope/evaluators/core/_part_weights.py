@@ -141,32 +141,19 @@ class PartWeights(Observer):
                 return {"told": float(target.table[mu == 0].sum())}
             mass = (target.table * (mu == 0)).sum(axis=1)
             return {"told": self._by_logger(block, mass)}
-        found, certain = {}, self._certain(block)
-        if certain is not None:
-            mass = np.where(certain, 1 - target.pi, 0.0)
-            found["certain"] = self._by_logger(block, mass)
-        if len(self.lacking):
-            found |= self._of_lacking(target, certain)
+        found, shape = {}, (len(self.labels), len(self.actions))
+        for name, code, mass in masses(target, self._certain(block), self._unlogged):
+            if name not in found:
+                found[name] = np.zeros(shape[:1] if code is ... else shape)
+            found[name][:, code] = self._by_logger(block, mass)
         return found
 
-    def _of_lacking(self, target, certain):
-        """Return the same of every action that was never logged."""
-        block, shape = target.block, (len(self.labels), len(self.actions))
-        if self.whole.keeps_rounds and self.kind != "own_logger":
-            codes = self.lacking[:1]  # none of them will be met: one stands for all
-            masses = [target.of(self.lacking)]
-        else:
-            codes = self.lacking
-            masses = (target.of([code]) for code in codes.tolist())
-        wanted, there = np.zeros((2, *shape))
-        for code, mass in zip(codes.tolist(), masses, strict=True):
-            wanted[:, code] = self._by_logger(block, mass)
-            if certain is not None:
-                some = np.where(certain, mass, 0.0)
-                there[:, code] = self._by_logger(block, some)
-        if certain is None:
-            return {"wanted": wanted}
-        return {"wanted": wanted - there, "wanted_there": there}
+    @property
+    def _unlogged(self):
+        """Sets of actions that were never logged, whose mass is summed as one."""
+        if self.whole.keeps_rounds and self.kind != "own_logger" and len(self.lacking):
+            return [self.lacking]  # none of them will be met: one stands for all
+        return self.lacking[:, None]
 
     def _is_told(self, target):
         """Whether the logs tell what the logger could not do in every round."""
@@ -249,6 +236,19 @@ class PartLoggerWeights(PartWeights):
             b = _counted(block, target.b)
             tally.lost += b @ (proba[block.rows] == 0)
             tally.sum_b += float(b.sum())
+
+
+def masses(target, certain, unlogged):
+    """Yield what a policy wants and a logger could not do: name, action, and mass."""
+    # `certain`: where the logged action was, None for nowhere
+    if certain is not None:
+        yield "certain", ..., np.where(certain, 1 - target.pi, 0.0)
+    for codes in unlogged:
+        mass = target.of(codes)
+        if certain is not None:
+            yield "wanted_there", codes[0], np.where(certain, mass, 0.0)
+            mass = np.where(certain, 0.0, mass)
+        yield "wanted", codes[0], mass
 
 
 KINDS = {

@@ -86,7 +86,7 @@ def check_target_on(evaluator, target, logs):
         check_target(evaluator, target)
         if target.policy is not None:
             policy_probabilities(target.policy, logs[:1])
-        else:
+        elif target.array is not None:  # else columns, which a query checks
             check_distributions("policy", np.asarray(target.array, dtype=np.float64))
     except ValueError as error:
         raise ValueError(said_of_loggers(str(error), logs)) from error

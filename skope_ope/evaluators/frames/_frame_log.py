@@ -88,7 +88,7 @@ def ask_log(whole):
     """Ask for sums of rewards and propensities; return what makes `LogSums` of them."""
     # Tests that need rows look at the first 20,000 that come, not at rows drawn by lot
     # from all of them: a draw would cost as much as the sums.
-    asking, rounds, asked = whole.asking, whole.rounds, {}
+    asking, rounds, asked = whole.asking, whole.logs, {}
     omega, r, ends, by_group = rounds.omega, rounds.reward, {}, None
     if omega is not None:
         r = rounds.query.define(where(omega > 0, r, 0.0))
@@ -107,7 +107,7 @@ def ask_log(whole):
         counts, answers = found.counts, found.answers
         sums = {name: answers.total(one) for name, one in asked.items()}
         sums.setdefault("mass_square", float(counts.n))
-        found.log = out = LogSums.of(whole.first.logs(counts))
+        out = LogSums.of(whole.first.logs(counts))
         out.n, out.mass = counts.n, counts.mass
         out.n_logged = int(answers.total("n"))
         out._action_counts = counts.counts.sum(axis=0).astype(int)
@@ -139,6 +139,7 @@ def ask_log(whole):
         out.groups = None
         if found.cells is not None:
             out.groups = _groups(whole, found.cells, by_group, more)
+        return out
 
     return read
 

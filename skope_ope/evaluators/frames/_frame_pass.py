@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A pass over the rounds of a lazy frame, which the library behind it makes.
 
-The formulas of the evaluators are those of arrays, and what comes back is what a pass
-over rounds in memory finds. One query asks for everything, by half, logger and action;
-with groups another asks for sums by group. What asks also returns what reads the
-answers: of all rounds, or of those of every label of a column.
+What is wanted is that of a pass over arrays, see `JobPlan`: the frame is one block of
+rounds, whose numbers are columns. One query asks for everything, by half, logger and
+action; with groups another asks for sums by group. What asks also returns what reads
+the answers: of all rounds, or of those of every label of a column.
 """
 
-from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from math import inf
 
@@ -18,11 +18,11 @@ import numpy as np
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._engine import offset_of
 from skope_ope.evaluators.core._extremes import Extremes
-from skope_ope.evaluators.core._functions import along_of
-from skope_ope.evaluators.core._largest_deviation import WeightedRewards
+from skope_ope.evaluators.core._part_pass import JobPlan
 from skope_ope.evaluators.core._part_weights import LOGGERS
 from skope_ope.evaluators.core._products import straight, total
-from skope_ope.evaluators.core._proposal import kind_of_sums, tallied_as
+from skope_ope.evaluators.core._proposal import weight_of
+from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._summary import N_BUCKETS, N_GROUPS
 from skope_ope.evaluators.core._sums import (
     REWARD,
@@ -30,20 +30,19 @@ from skope_ope.evaluators.core._sums import (
     WEIGHT,
     WHOLE,
     JointSums,
-    weighted_of,
     weights_of,
 )
-from skope_ope.evaluators.core._tally import RoundCounts, Tally, places_in
-from skope_ope.evaluators.core._target import check_all_actions
+from skope_ope.evaluators.core._tally import RoundCounts, places_in
 from skope_ope.evaluators.frames._columns import where
 from skope_ope.evaluators.frames._frame_log import ask_log
 from skope_ope.evaluators.frames._frame_query import Asking, FrameQuery
 from skope_ope.evaluators.frames._frame_rounds import FrameRounds
-from skope_ope.evaluators.frames._frame_weights import ask_weights
+from skope_ope.evaluators.frames._frame_weights import ask_wanted, ask_weights
 from skope_ope.logs._validation import plain
 
 FAR = 0.999  # share of the squared mean in a mean square that costs three digits
 EQUAL = 1 - 1e-9  # the same of terms that may all be equal
+ROLES = {LOGGERS: "logger", "arms": "logger", "actions": "action"}  # of the strata
 MOST_ACTIONS = 1000  # of more, rounds are counted by action in a query of its own
 
 
@@ -67,8 +66,7 @@ class About:
             offset = offset_of(limits)
         origins = {name: best_origin(j, offset) for name, j in found.joints.items()}
         bound = found.counts.n**0.5
-        weights = (w for one in found.extremes.values() for w in one.weights.values())
-        is_large = any(w > bound for w in weights)
+        is_large = found.largest_weight > bound
         moved = offset != self.offset or any(
             slants or any(near != 0.0 for near in one)
             for one, slants in origins.values()
@@ -87,28 +85,29 @@ class Found:
     counts: RoundCounts
     propensity: np.ndarray | None  # those of the actions, where they belong to these
     rounds_of_halves: np.ndarray  # see `Extremes`
+    largest_weight: float
     cells: object = None  # answers by group
     joints: dict = field(default_factory=dict)  # see `PartPass`
     ends: dict = field(default_factory=dict)  # see `PartPass`
     tallies: dict = field(default_factory=dict)  # see `PartPass`
-    extremes: dict = field(default_factory=dict)  # of importance weights
     log: object = None  # what is known of the log; None for the rounds of a label
 
 
-class FramePass:
+class FramePass(JobPlan):
     """What several evaluators want of several policies on the rounds of a frame."""
 
+    # Where a pass over blocks has joint sums, extremes and tallies stands what reads
+    # these from the answers.
+
     def __init__(self, first, policies, about, shares=None):
-        self.first, self.policies, self.about = first, policies, about
         self.query = FrameQuery(first.lazy.frame)
-        self.rounds = rounds = FrameRounds(self.query, first.lazy, shares)
+        super().__init__(policies, FrameRounds(self.query, first.lazy, shares))
+        self.first, self.about, rounds = first, about, self.logs
         self.asking, self.cells = Asking(self.query), Asking(self.query)
         self.counting = self.asking
         if first.n_actions > MOST_ACTIONS:
             self.counting = Asking(self.query)
-        self.joints, self._targets, self._weights = {}, {}, set()
-        self._readers, self.n_buckets = [], None
-        self.gain = rounds.reward - about.offset if about.offset else rounds.reward
+        self.n_buckets, self.weights = None, []  # what reads the ends of weights
         # how many rounds weigh something, and how much
         omega, one = rounds.omega, None
         if omega is not None:
@@ -125,110 +124,81 @@ class FramePass:
             self._of_actions = self.counting.least(p), self.counting.largest(p)
 
     # -- what is asked -----------------------------------------------------------
-    def add(self, evaluator, name, policy):
-        """Ask for the sums of an evaluator on a policy."""
-        rounds, about = self.rounds, self.about
-        if evaluator.sampling.by == "arms":
-            self._add_arms(evaluator, name, policy)
-            return
-        if evaluator.proposal is None:
-            raise TypeError(
-                f"{type(evaluator).__name__} cannot be computed inside a lazy frame, "
-                "because its terms are not arithmetic of columns. Write the frame to "
-                "parquet, and scan the files: scan_logs(folder, ...)."
-            )
-        target, weights = self.target(policy), weights_of(evaluator.proposal, policy)
-        offset = 0.0 if evaluator.shift_with is None else about.offset
-        values, ends = (None, None), {}
-        if evaluator.requires.model:
-            check_all_actions(evaluator, target)
-            v, q = values = rounds.model(evaluator.reward_model_, target, name)
-            columns = {"q": q, "v": v, "gap": v - q}
-            ends = {what: self.ask_ends(one) for what, one in columns.items()}
-        if weights not in self._weights:
-            self._weights.add(weights)
-            some = ask_weights(self, evaluator.proposal, policy, target)
-            self._readers.append(some)
-        owner, sums = (name, policy, None), self.sums_by(evaluator.sampling.by)
-        terms = evaluator.terms(rounds.of(target, values, offset))
-        sums.put(owner, terms, evaluator.shift_with, along_of(evaluator))
-        if evaluator.requires.weights:
-            formula = WeightedRewards(evaluator.proposal)
-            terms = formula.terms(rounds.of(target, offset=about.offset))
-            weighted = weighted_of(kind_of_sums(evaluator), policy)
-            sums.put(weighted, terms, formula.shift_with)
+    @cached_property
+    def by_logger(self):
+        """The rounds with loggers in the place of actions."""
+        return self.logs.by_logger()
 
-        def read(found):
-            found.ends[owner] = extremes = copy(found.extremes[weights])
-            extremes.rounds = found.rounds_of_halves
-            for what, read_ends in ends.items():
-                setattr(extremes, what, read_ends(found.answers))
-
-        self._readers.append(read)
-
-    def _add_arms(self, evaluator, name, policy):
-        """Ask for the sums of an evaluator whose samples are arms."""
-        rounds, arm, owner = self.rounds, evaluator.sampling.arms, (name, policy, None)
-        role = "logger" if evaluator.requires.mixture else arm
-        arms = weights_of(tallied_as(evaluator), policy)
-        target = self.target(policy, arm)
-        check_all_actions(evaluator, target)
-        offset = 0.0 if evaluator.shift_with is None else self.about.offset
-        terms = evaluator.terms(rounds.of(target, offset=offset))
-        sums = self.sums_by("actions" if role == "action" else "arms", role)
-        sums.put(owner, terms, evaluator.shift_with)
-        most_wanted = self.ask_ends(terms[1])  # the weight
-        wanted = [self.asking.sum(rounds.weighed(one)) for one in target.table]
-        largest = self.asking.largest(rounds.weighed(target.pi))
-
-        def read(found):
-            answers, counts = found.answers, found.counts
-            found.ends[owner] = extremes = Extremes({None: most_wanted(answers)[1]})
-            extremes.rounds = found.rounds_of_halves
-            labels = counts.actions if arm == "action" else counts.loggers
-            found.tallies[arms] = tally = Tally([None], labels)
-            tally.wanted[0] = [answers.total(one) for one in wanted]
-            tally.largest[0] = answers.most(largest)
-
-        self._readers.append(read)
-
-    def target(self, policy, role="action"):
+    def target(self, policy, logs):
         """Return the columns of a policy, the same for all evaluators."""
-        if (policy, role) not in self._targets:
-            what = self.policies[policy]
-            self._targets[policy, role] = self.rounds.policy(what, policy, role)
-        return self._targets[policy, role]
+        key = policy, logs.role
+        if key not in self._targets:
+            self._targets[key] = logs.policy(self.policies[policy], policy)
+        return self._targets[key]
 
-    def sums_by(self, name, role=None):
+    def sums_by(self, name):
         """Return the `FrameSums` of a design, by its name."""
         if name not in self.joints:
-            if name == LOGGERS and self.rounds.loggers is not None:
-                role = "logger"
-            self.joints[name] = FrameSums(name, role, self)
+            self.joints[name] = FrameSums(name, self)
         return self.joints[name]
+
+    def sums_of(self, evaluator):
+        """Return the `FrameSums` over the strata of an evaluator."""
+        sampling = evaluator.sampling
+        if sampling.arms is None:
+            return self.sums_by(sampling.by)
+        of_loggers = evaluator.requires.mixture or sampling.arms == "logger"
+        return self.sums_by("arms" if of_loggers else "actions")
+
+    def add_job(self, job, logs=None):
+        """Add a job: the frame is one block of rounds, which it takes."""
+        values = None
+        if job.evaluator.shift_with is not None:
+            job.offset = self.about.offset
+        if job.source is not None:
+            values = self.logs.model(job.source, job.target, job.key[0])
+        job.take(self.logs, Rounds.of_block(job.target, values, job.offset))
+
+    def add_weights(self, kind, policy, target):
+        """Ask for weights of a policy: "logger", "own_logger" or "mixture"."""
+        owner = weights_of(kind, policy)
+        if owner not in self.tallies:
+            self.tallies[owner], self.ends[owner] = ask_weights(
+                self, kind, owner, target
+            )
+
+    def add_wanted(self, owner, target, logs):
+        """Ask what a policy wants of all arms."""
+        if owner not in self.tallies:
+            self.tallies[owner] = ask_wanted(self, target, logs)
+
+    def new_extremes(self):
+        """Return what asks for `Extremes`, and reads them."""
+        return FrameExtremes(self)
 
     def ask_ends(self, found):
         """Ask for the extremes of a column in the rounds that weigh something."""
         if isinstance(found, float):
             return lambda answers: (found, found)
-        found = self.rounds.counted(found)
+        found = self.logs.counted(found)
         low, high = self.asking.least(found), self.asking.largest(found)
         return lambda answers: (answers.least(low), answers.most(high))
 
     # -- answers -----------------------------------------------------------------
     def run(self, by=None):
         """Ask the frame; return what was `Found`, by label of a column."""
-        rounds, first = self.rounds, {}
+        rounds, first = self.logs, {}
         if by is not None:
             first["by"] = rounds.column_label(by, "label")
         strata = {} if rounds.loggers is None else {"logger": rounds.label("logger")}
         counting = strata | {"action": rounds.label("action")}
-        roles = {one.role for one in self.joints.values() if one.role}
+        roles = {one.frame for one in self.joints.values()}
         if self.counting is self.asking or "action" in roles:
             strata = counting
-        readers = [*self._readers, *(one.ask() for one in self.joints.values())]
+        joints = {name: one.ask() for name, one in self.joints.items()}
+        readers = {"joints": joints, "ends": self.ends, "tallies": self.tallies}
         if by is None:
-            readers.append(ask_log(self))
+            log = ask_log(self)
         keys = first | {"half": rounds.upper} | strata
         answers = self._answers(self.asking, keys)
         counted = answers
@@ -246,8 +216,12 @@ class FramePass:
         for label, some in answers.by(every).items():
             out[label] = found = self._found(some, counted[label], labels)
             found.cells = cells.get(label)
-            for read in readers if found.counts.n else ():
-                read(found)
+            if not found.counts.n:
+                continue
+            for what, some in readers.items():
+                setattr(found, what, {key: read(found) for key, read in some.items()})
+            if by is None:
+                found.log = log(found)
         return out
 
     def _answers(self, asking, keys, n_most=None):
@@ -265,7 +239,7 @@ class FramePass:
     def _by_group(self, keys, n_strata):
         """Return the answers by stratum and group, or by hash bucket of the groups."""
         bucket = self.query.bucket(self.first.lazy.roles["group"][0], N_BUCKETS)
-        keys = keys | {"group": self.rounds.label("group")}
+        keys = keys | {"group": self.logs.label("group")}
         most = None if bucket is None else N_GROUPS * n_strata
         answers = self._answers(self.cells, keys, most)
         if most is None or len(answers.strata("group")[0]) <= N_GROUPS:
@@ -313,33 +287,67 @@ class FramePass:
             RoundCounts(*about, self._limits(answers)),
             propensity,
             np.stack([np.bincount(half, answers[one], 2) for one in rounds], axis=1),
+            max((ends(answers)[1] for ends in self.weights), default=0.0),
         )
+
+
+class FrameExtremes:
+    """What asks for the `Extremes` of a job, and reads them of what was found."""
+
+    def __init__(self, whole):
+        self.whole, self.readers = whole, {}
+
+    def take(self, block, rounds, evaluator, role):
+        """Ask for what `Extremes` take of the rounds of an evaluator."""
+        w, asking, readers = (
+            weight_of(evaluator)(rounds),
+            self.whole.asking,
+            self.readers,
+        )
+        if w is not None:
+            largest = asking.largest(block.counted(w))
+            by = role if w is rounds.w else None
+            readers["weights"] = lambda answers: answers.largest_by_label(largest, by)
+            if block.p is not None:
+                least = asking.least(block.counted(block.p))
+                readers["propensity"] = lambda answers: answers.least(least)
+        if rounds.v is not None:
+            q, v = rounds.q + rounds.offset, rounds.v + rounds.offset  # plain rewards
+            for name, one in ("q", q), ("v", v), ("gap", rounds.v - rounds.q):
+                readers[name] = self.whole.ask_ends(one)
+
+    def __call__(self, found):
+        known = {name: read(found.answers) for name, read in self.readers.items()}
+        out = Extremes(**known)
+        out.rounds = found.rounds_of_halves
+        return out
 
 
 class FrameSums:
     """Terms over one design: what is asked of them, and their sums."""
 
-    def __init__(self, name, role, whole):
-        self.name, self.role, self.whole = name, role, whole
+    def __init__(self, name, whole):
+        self.name, self.whole, role = name, whole, ROLES.get(name)
+        # what tells the strata apart, in the place of a `Frame`; None: nothing
+        self.frame = role if whole.logs.has(role) else None
         self.places, self.moves, self._terms = {}, {}, []
         self.slants = {}
-        self.put(REWARD, (whole.gain,), WEIGHT)
+        reward, offset = whole.logs.reward, whole.about.offset
+        self.put(REWARD, (reward - offset if offset else reward,), WEIGHT)
 
     def put(self, owner, terms, moves=None, along=()):
         """Take the terms of an owner, see `JointSums`."""
-        if owner in self.places:
-            return
         begin = len(self._terms)
         self.places[owner] = tuple(range(begin, begin + len(terms)))
         self.moves[owner] = (moves, *[None] * (len(terms) - 1))
         self.slants |= {begin + top: (begin + end, 0.0) for top, end in along}
-        define = self.whole.rounds.query.define
+        define = self.whole.logs.query.define
         self._terms += [define(one.astype(float)) for one in terms]
 
     def ask(self):
         """Ask for sums and products; return what makes `JointSums` of the answers."""
-        whole, role = self.whole, self.role
-        rounds, asking = whole.rounds, whole.asking
+        whole, role = self.whole, self.frame
+        rounds, asking = whole.logs, whole.asking
         origin, slants = whole.about.origins.get(self.name, (None, {}))
         slants = self.slants | slants
         origin = list(origin or [0.0] * len(self._terms))
@@ -371,8 +379,7 @@ class FrameSums:
             if found.cells is not None:
                 frame, totals = self._by_cell(found.cells, by_group, frame)
             about = whole.about.offset, self.places, self.moves, origin, slants
-            joint = JointSums.of_arrays(frame, *about, sums, products, totals)
-            found.joints[self.name] = joint
+            return JointSums.of_arrays(frame, *about, sums, products, totals)
 
         return read
 
@@ -393,7 +400,7 @@ class FrameSums:
 
     def _by_cell(self, answers, names, whole):
         """Return the frame of strata and clusters, and sums over what they share."""
-        strata, stratum = answers.strata(self.role)
+        strata, stratum = answers.strata(self.frame)
         stratum = places_in(whole.strata, strata.tolist())[stratum]
         clusters, cluster = answers.strata("group")
         cells, cell = np.unique(stratum * len(clusters) + cluster, return_inverse=True)

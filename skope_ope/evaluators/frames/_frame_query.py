@@ -290,6 +290,12 @@ class Answers:
         np.fmax.at(out, code, self[name])
         return out
 
+    def largest_by_label(self, name, key=None):
+        """Return the same as a dict, of the labels that have one."""
+        labels, found = self.strata(key)[0].tolist(), self.largest(name, key).tolist()
+        pairs = zip(labels, found, strict=True)
+        return {label: one for label, one in pairs if one > -inf}
+
     def most(self, name):
         """Return the largest entry."""
         return float(np.fmax.reduce(self[name], initial=-inf))

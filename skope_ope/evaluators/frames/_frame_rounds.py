@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rounds of a lazy frame as columns: the arguments of every formula."""
 
+from copy import copy
 from functools import cached_property
 from numbers import Real
 
 import numpy as np
 
 from skope_ope.evaluators.core._halves import middle_of_range
-from skope_ope.evaluators.core._rounds import Rounds, known_shift
+from skope_ope.evaluators.core._rounds import known_shift
 from skope_ope.evaluators.frames._columns import (
     all_of,
     label_is,
@@ -25,11 +26,14 @@ MOST = 1 + 1e-9  # a probability of one that is rounded
 class FrameRounds:
     """The rounds of a lazy frame as columns."""
 
-    # It stands for the logs where an evaluator asks what they have.
+    # It stands for the logs where an evaluator asks what they have, and is the only
+    # block of a pass.
+
+    role, n_rounds = "action", None
 
     def __init__(self, query, lazy, shares=None):
         self.query, self.lazy, self.shares = query, lazy, shares
-        self.reward_range = lazy.reward_range
+        self.reward_range, self.shift = lazy.reward_range, known_shift(lazy)
         self.loggers = None
         if self.has("logger"):
             self.loggers = [plain(label) for label in lazy.loggers.tolist()]
@@ -47,6 +51,12 @@ class FrameRounds:
     def actions(self):
         """Labels of the actions, which are asked for where they are not known."""
         return [plain(label) for label in self.lazy.labelled().actions.tolist()]
+
+    def by_logger(self):
+        """Return the rounds with loggers in the place of actions."""
+        out = copy(self)
+        out.role, out.actions, out.p, out.shares = "logger", self.loggers, None, None
+        return out
 
     @property
     def has_several_loggers(self):
@@ -169,7 +179,7 @@ class FrameRounds:
         return self.query.define(total([where(*pair, 0.0) for pair in pairs]))
 
     # -- policies and models -----------------------------------------------------
-    def policy(self, what, name, role="action"):
+    def policy(self, what, name):
         """Return the `PolicyColumns` of a policy."""
         who = "the policy" if name is None else f"policy {name!r}"
         names = self._columns_of(what, who)
@@ -187,8 +197,9 @@ class FrameRounds:
             "must be 0 or more and sum to 1",
             whole,
         )
-        labels = self.actions if role == "action" else self.loggers
-        return PolicyColumns(self, self._of_label(role, labels, found), found)
+        return PolicyColumns(
+            self, self._of_label(self.role, self.actions, found), found
+        )
 
     def _columns_of(self, what, who, of="probabilities"):
         """Return the names of the columns that stand for a policy or a model."""
@@ -229,28 +240,21 @@ class FrameRounds:
         )
         return self.query.define(where(found > 0, found, None))
 
-    def of(self, policy, values=(None, None), offset=0.0):
-        """Return the arguments of every formula, of rewards less an offset."""
-        r, *values = (
-            one - offset if offset and one is not None else one
-            for one in (self.reward, *values)
-        )
-        v, q = values
-        given = {"pi": policy.pi, "w": policy.w, "b": policy.b, "r": r, "v": v, "q": q}
-        shift = float(known_shift(self))
-        proba = self.logger_proba
-        return Rounds(**given, logger_proba=proba, shift=shift, offset=offset)
-
 
 class PolicyColumns:
     """What a policy does, as columns."""
 
-    policy = None  # nothing but columns
+    policy = array = None  # nothing but columns
 
     def __init__(self, rounds, pi, table):
-        self.logged_only, self.pi, self.table = table is None, pi, table
+        self.block, self.pi, self.table = rounds, pi, table
+        self.logged_only = table is None
         self.w = self.b = None
         if rounds.p is not None:
             self.w = self.b = rounds.query.define(pi / rounds.p)
         if rounds.shares is not None:
             self.b = rounds.query.define(pi / rounds.mixture)
+
+    def of(self, codes):
+        """Return the probability of a set of actions."""
+        return total([self.table[code] for code in codes])

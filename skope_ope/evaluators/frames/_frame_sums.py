@@ -46,18 +46,16 @@ def frame_sums(policies, evaluators, lazy, *, sources=None, reward_model=None, b
     def passed(by=None):
         whole = FramePass(first, policies, about, shares)
         for name, evaluator in ready.items():
-            one = checked_for_frame(evaluator, whole.rounds)
-            for policy in policies:
-                whole.add(one, name, policy)
+            whole.enter(name, checked_for_frame(evaluator, whole.logs))
         return whole.run(by)
 
     def part_sums(found):
         bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
         about = int(found.answers.total("n")), policies, bare
-        facts = {None: {"logger_proba": bool(roles.get("logger_proba"))}}
-        sums = SumsByDesign(found.joints), found.tallies, found.ends, facts, found.log
         if not found.counts.n:
             return PartSums(*about)
+        facts = {None: {"logger_proba": bool(roles.get("logger_proba"))}}
+        sums = SumsByDesign(found.joints), found.tallies, found.ends, facts, found.log
         return PartSums(*about, found.counts, *sums)
 
     with beyond_floats():
@@ -127,6 +125,12 @@ def checked_for_frame(evaluator, rounds):
             rounds.reward,
             f"{name} needs rewards that are not negative, or reward_range",
             0.0,
+        )
+    if evaluator.proposal is None and evaluator.sampling.arms is None:
+        raise TypeError(
+            f"{name} cannot be computed inside a lazy frame, because its terms are "
+            "not arithmetic of columns. Write the frame to parquet, and scan the "
+            "files: scan_logs(folder, ...)."
         )
     return evaluator
 

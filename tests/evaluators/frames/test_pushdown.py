@@ -605,6 +605,20 @@ def test_rewards_far_from_the_model_keep_their_spread(frame_of, spread):
 
 
 @backends
+def test_models_of_one_call_have_their_own_extremes(frame_of):
+    """How far a round may lie from an estimate is not that of another model."""
+    lazy = lazy_of(frame_of, columns(40), {"reward_range": (0, 1)})
+    models = {"column": "q", "low": 0.4, "high": 5.0}
+    evaluators = {name: DoublyRobust(reward_model=m) for name, m in models.items()}
+    together = evaluated({"one": "one"}, evaluators, lazy)
+    for name, evaluator in evaluators.items():
+        alone = evaluated({"one": "one"}, {name: evaluator}, lazy)
+        pair = (table["one", name] for table in (together, alone))
+        found, expected = (value.confidence_interval() for value in pair)
+        assert_allclose((found.low, found.high), (expected.low, expected.high))
+
+
+@backends
 def test_a_list_of_one_column_is_a_table_of_one_action(frame_of):
     frame = {"a": ["x"] * 8, "r": [0.0, 1.0] * 4, "p": [1.0] * 8, "new_0": [1.0] * 8}
     named = {"new": ["new_0"], "pi": "new_0"}
