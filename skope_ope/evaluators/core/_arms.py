@@ -302,7 +302,7 @@ def known_of_arms(evaluator, summary, log, n_rounds):
 
 
 class ArmDeviation(LargestDeviation):
-    """How far a round of an arm may lie: it is as heavy as the heaviest of any arm."""
+    """How far a round of an arm may lie: it is as heavy as the heaviest of the arm."""
 
     has_rows_of_files = False
 

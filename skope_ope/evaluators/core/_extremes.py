@@ -45,7 +45,8 @@ class Extremes(WithPairs):
         self.rounds = self.rounds + block.rounds_of_halves
         w = weight_of(evaluator)(rounds)
         if w is not None:
-            self._take_weights(block, w, None if w is not rounds.w else design)
+            by_stratum = w is rounds.w or evaluator.sampling.arms is not None
+            self._take_weights(block, w, design if by_stratum else None)
         if rounds.v is not None:
             self._take_model(block, rounds)
 

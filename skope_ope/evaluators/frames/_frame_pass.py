@@ -306,7 +306,8 @@ class FrameExtremes:
         )
         if w is not None:
             largest = asking.largest(block.counted(w))
-            by = role if w is rounds.w else None
+            by_stratum = w is rounds.w or evaluator.sampling.arms is not None
+            by = role if by_stratum else None
             readers["weights"] = lambda answers: answers.largest_by_label(largest, by)
             if block.p is not None:
                 least = asking.least(block.counted(block.p))

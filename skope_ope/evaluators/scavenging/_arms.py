@@ -65,10 +65,11 @@ class ArmRounds:
         )
 
     def extremes(self, upper):
-        """Return the largest weight, and the rounds of either half."""
-        w, omega = self._weights(), self.design.omega
-        w = w if omega is None else w[omega > 0]
-        out = Extremes({None: float(w.max(initial=0.0))})
+        """Return the largest weight of every cell, and the rounds of either half."""
+        cell, numbers = self._cells()
+        largest = np.zeros(len(numbers))
+        np.maximum.at(largest, cell, (self._counted(1.0) > 0) * self._weights())
+        out = Extremes(dict(zip(numbers.tolist(), largest.tolist(), strict=True)))
         out.rounds = rounds_of_halves(self.reward, np.flatnonzero(upper))
         return out
 
