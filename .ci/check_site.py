@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What must hold for the built site, beside that it is built without warnings.
 
-python .ci/check_site.py docs/_build/html --seconds 240
+python .ci/check_site.py docs/_build/html
 """
 
 import argparse
@@ -10,7 +10,6 @@ import re
 from html import unescape
 from pathlib import Path
 
-MOST_SECONDS = 480  # of a build, on two cores, also slow ones
 # Elements that a browser loads without being asked to. Links are not loaded.
 LOADED = re.compile(
     r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc=[\"']((?:https?:)?//[^\"']+)"
@@ -23,6 +22,10 @@ ADDRESS = re.compile(r"\bat 0x[0-9a-f]+\b")
 LOCAL_PATH = re.compile(
     r"(?<![\w./:-])/(?:home|root|tmp|usr|var|work|Users|private)/\S+"
 )
+RUNNING_TIME = re.compile(
+    r"running time of the script:</strong> \((\d+) minutes ([\d.]+) seconds\)"
+)
+N_SHOWN = 12  # of the slowest examples
 SEARCHED = ("interval", "no propensity", "A/B test", "pip install")
 
 
@@ -82,29 +85,38 @@ def search(folder):
         yield "there is no index for the search"
 
 
-def faults(folder, seconds=None):
+def faults(folder):
     """Return what is wrong with a built site, a sentence each."""
-    found = [
+    return [
         fault
         for check in (other_hosts, outputs, examples, formulas, search)
         for fault in check(folder)
     ]
-    if seconds is not None and seconds > MOST_SECONDS:
-        found.append(f"built in {seconds} s, more than {MOST_SECONDS} s")
-    return found
+
+
+def seconds_by_example(folder):
+    """Return how long each example took to run, the slowest first."""
+    taken = {}
+    for path in (folder / "auto_examples").rglob("plot_*.html"):
+        if found := RUNNING_TIME.search(path.read_text()):
+            taken[path.stem] = 60 * int(found[1]) + float(found[2])
+    return dict(sorted(taken.items(), key=lambda item: -item[1]))
 
 
 def main():
-    """Print the faults of a site, and fail if there are any."""
+    """Print the faults of a site, and fail if there are any; print slow examples."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="what sphinx has built")
-    parser.add_argument("--seconds", type=int, help="how long that took")
     args = parser.parse_args()
-    found = faults(args.folder, args.seconds)
+    found = faults(args.folder)
     print(*found, sep="\n")
     if found:
         raise SystemExit(1)
-    print(f"site: built in {args.seconds} s, nothing to object to")
+    taken = seconds_by_example(args.folder)
+    total = sum(taken.values())
+    print(f"site: nothing to object to; {len(taken)} examples, {total:.0f} s")
+    for name, seconds in list(taken.items())[:N_SHOWN]:
+        print(f"{seconds:7.1f} s  {name}")
 
 
 if __name__ == "__main__":
