@@ -169,7 +169,7 @@ class StatedReach:
         if max_weight is not None:
             raise ValueError(
                 "max_weight cannot be used for this value: its interval needs no bound "
-                "on the weights, or its rounds stayed behind when it was pickled. "
+                "on the weights, or it was pickled, which keeps no rounds. "
                 "Leave it out, or ask for the interval before."
             )
         if error is None or error >= value.standard_error:
