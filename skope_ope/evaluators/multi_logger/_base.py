@@ -99,7 +99,8 @@ class MultiLoggerEvaluator(StaticEvaluator):
         if self.pooling == "balanced":
             return Balanced()
         if not isinstance(self.divergences, str):
-            known = label_list(self.logs_) if hasattr(self, "logs_") else None
+            logs = vars(self).get("logs_")  # None: not fitted
+            known = None if logs is None else label_list(logs)
             return WeightedAsGiven(self.divergences, known)
         return Weighted(self.divergences, self.cross_fit)
 
