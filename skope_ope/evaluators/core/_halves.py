@@ -62,7 +62,7 @@ def deviations_of_sums(value, parts):
     if any(one._find_reach.smooth is None for one in parts):
         return None
     of_halves = [one._estimate_of_halves for one in parts]
-    if any(one.sums is None or one.sums.upper is None for one in of_halves):
+    if any(one.sums is None or not one.sums.joint.has_halves for one in of_halves):
         return None
     if parts[0]._estimate.frame.clustered:
         change = parts[0]._estimate.cluster_sums

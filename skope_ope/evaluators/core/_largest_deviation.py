@@ -139,7 +139,7 @@ class LargestDeviation:
     def estimate_of_halves(self, value):
         """Return the estimate whose sums are in two halves, where rounds tell these."""
         estimate, rows = value._estimate, value._rows
-        known = estimate.sums is None or estimate.sums.upper is not None
+        known = estimate.sums is None or estimate.sums.joint.has_halves
         return estimate if known or rows.gone else rows.estimate(estimate, halves=True)
 
     def effective_rounds(self, value):
@@ -201,11 +201,14 @@ class LargestDeviation:
         estimate, n = value._estimate, value.n_rounds
         offset = 0.0 if self.evaluator.shift_with is None else estimate.offset
         corners = np.array(self.extremes.model_corners())
-        scale, found = sqrt(n * max(n - 1, 1)) * estimate.frame.heaviest, []
-        for most in np.unique(largest).tolist():
+        scale = sqrt(n * max(n - 1, 1)) * estimate.frame.heaviest
+        lows, highs = ([], []), ([], [])  # with the worst rewards, and with the best
+        levels = np.unique(largest) if len(largest) > 1 else largest
+        for most in levels.tolist():
             strata = np.flatnonzero(largest == most)
             weights = self._weights_up_to(most)
-            r = np.repeat(limits, len(weights) * len(corners))
+            m = len(weights) * len(corners)
+            r = np.repeat(limits, m)
             w = np.tile(np.repeat(weights, len(corners)), 2)
             q, v = np.tile(corners.T, 2 * len(weights))
             given = {"r": r - offset, "q": q - offset, "v": v - offset, "w": w, "b": w}
@@ -213,13 +216,15 @@ class LargestDeviation:
             for p in (1.0, self.extremes.propensity):
                 rounds = Rounds(p=p, **given)
                 change = influence(estimate, self.evaluator.terms(rounds), strata)
-                found.append(scale * change.reshape(-1, 2, len(r) // 2))
+                for k, some in enumerate((change[:, :m], change[:, m:])):
+                    lows[k].append(some.min())
+                    highs[k].append(some.max())
                 if "pi" not in vars(rounds):
                     break
-        ends = [(one.min(axis=(0, 2)), one.max(axis=(0, 2))) for one in found]
-        lowest, highest = map(np.array, zip(*ends, strict=True))  # NaN stays
-        pairs = lowest.min(axis=0), highest.max(axis=0)
-        return np.stack(pairs, axis=1).tolist()
+        return [
+            (scale * float(np.min(low)), scale * float(np.max(high)))  # NaN stays
+            for low, high in zip(lows, highs, strict=True)
+        ]
 
     def _weights_up_to(self, largest):
         """Return weights among which one takes a round furthest from the estimate."""
