@@ -53,24 +53,32 @@ def test_assertions_are_noted_by_line_and_names_replaced(script):
     assert failures(script, breaks=breaks)[0] == {FLOOR}
 
 
-def test_every_assertion_must_be_made_to_fail(script):
+@pytest.mark.parametrize("args", ["", "--small"])
+def test_every_assertion_must_be_made_to_fail(script, args):
     zero = {"math.floor": lambda x: 0}
-    run(script, [{"math.sqrt": lambda x: 0}, zero])
-    run(script, [zero | {"math.sqrt": lambda x: 0}])
+    run(script, [{"math.sqrt": lambda x: 0}, zero], args)
+    run(script, [zero | {"math.sqrt": lambda x: 0}], args)
     with pytest.raises(AssertionError, match="that nothing here makes fail"):
-        run(script, [{"math.sqrt": two}, zero])
+        run(script, [{"math.sqrt": two}, zero], args)
 
 
 def test_a_script_that_is_wrong_is_told(script):
     script.write_text("assert False")
     with pytest.raises(AssertionError, match="that right estimators fail"):
-        run(script, [])
+        run(script, [], "--small")
     script.write_text("if False:\n    assert True")
     with pytest.raises(AssertionError, match="not reached"):
-        run(script, [])
+        run(script, [], "--small")
     script.write_text("1 / 0\nassert True")
     with pytest.raises(ZeroDivisionError):
-        run(script, [])
+        run(script, [], "--small")
+
+
+def test_right_estimators_run_at_other_sizes_than_the_gallery_s(script):
+    script.write_text("import math\nassert math.sqrt(4) == 2\n1 / 0")
+    run(script, [{"math.sqrt": lambda x: 0}])
+    with pytest.raises(ZeroDivisionError):
+        run(script, [{"math.sqrt": lambda x: 0}], "--small")
 
 
 def test_a_broken_world_ends_when_it_can_add_nothing(script):
@@ -83,10 +91,10 @@ def test_a_broken_world_ends_when_it_can_add_nothing(script):
     # what follows the last assertion is left out
     floor = {"math.floor": lambda x: 0, "math.log": calls.append}
     # the first failure in the loop is all that is left to see
-    run(script, [floor, {"math.sqrt": root}])
+    run(script, [floor, {"math.sqrt": root}], "--small")
     assert calls == [4, 4]
     # nothing is left for the second
     calls.clear()
     both = {"math.sqrt": lambda x: 0, "math.floor": lambda x: 0}
-    run(script, [both, {"math.sqrt": root}])
+    run(script, [both, {"math.sqrt": root}], "--small")
     assert calls == []

@@ -79,6 +79,14 @@ def test_every_script_that_asserts_has_a_row():
     assert sorted(names) == sorted(TABLE)
 
 
+def test_the_gallery_runs_the_scripts_whose_row_has_no_arguments():
+    conf = (ROOT / "docs" / "conf.py").read_text()
+    pattern = re.search(r'"filename_pattern": r"(.*)"', conf)[1]
+    assert not re.search(pattern, "examples/5_benchmarks/bench_static.py")
+    left = [name for name, row in TABLE.items() if not row.args]
+    assert [name for name in left if not re.search(pattern, f"examples/{name}")] == []
+
+
 @pytest.mark.theory
 @pytest.mark.parametrize("script", TABLE)
 def test_every_assertion_can_fail(script):
