@@ -128,16 +128,15 @@ def _auto(value, level, max_weight=None):
         # of one round or one group; the rounds of a policy that learns tell less
         alone = value._independent_rounds and value._limits is not None
         return _of_nothing(value, level) if alone else _student(value, level)
-    deviations = value._deviations
-    if not (value._is_of_halves or _is_spread(value, deviations)):
+    if not (value._is_of_halves or _is_spread(value, value._deviations)):
         # of parts, say: these are few and alike
         reach = None if value._limits is None else Reach(*value._limits)
         return _student(value, level, reach, _tail_warnings(value))
     reach = value._reach(max_weight)
-    if reach is None or isnan(reach.up) or deviations is None:
+    if reach is None or isnan(reach.up) or value._deviations is None:
         warned = _tail_warnings(value, of_seen_rewards(value))
         return _student(value, level, reach, warned)
-    if max(_largest(deviations, reach)) <= NEGLIGIBLE * _spread(value):
+    if max(_largest(value._deviations, reach)) <= NEGLIGIBLE * _spread(value):
         return _student(value, level, reach)
     found = _paired_gamma(value, level, reach)
     if _events(value, reach) >= FEW_EVENTS:
