@@ -7,8 +7,6 @@ from __future__ import annotations
 from math import isnan
 from typing import Any, Literal, Self
 
-from sklearn.base import clone
-
 from skope_ope._progress import untold
 from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
@@ -21,6 +19,7 @@ from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import weighted_reward
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._target import by_logger
+from skope_ope.evaluators.parts._part_tables import bare_evaluator
 from skope_ope.evaluators.scavenging._arms import ArmRounds, ScavengedValue
 from skope_ope.evaluators.scavenging._bounds import theorem_bound
 from skope_ope.evaluators.scavenging._matching import (
@@ -303,7 +302,7 @@ class ExplorationScavenging(BaseEvaluator):
             chosen = by_logger(logs) if self.match == "logger" else logs
             match = match_arms(self, policy, chosen, stratum, omega)
         return match, ArmRounds(
-            clone(self),  # a value is pickled without the logs of `fit`
+            bare_evaluator(self),  # a value is pickled without the logs of `fit`
             logs.logger_index if mixes else match.code,
             len(logs.loggers) if mixes else match.n_arms,
             match.wanted,
