@@ -12,7 +12,7 @@ import pytest
 from skope_ope import scan_logs
 from skope_ope.__main__ import main
 from skope_ope.logs import _text_files
-from skope_ope.logs.lazy import _csv_parts
+from skope_ope.logs.lazy import _file_parts
 from skope_ope.readers._read_logs import read_logs
 from skope_ope.readers._table_logs import Roles
 
@@ -129,7 +129,7 @@ def test_both_readings_agree_on_nasty_files(tmp_path, monkeypatch, part):
         path.write_bytes(nasty(rng))
         size = int(rng.choice([2**22, 2**22, 60]))
         monkeypatch.setattr(_text_files, "TEXT_BYTES", size)
-        monkeypatch.setattr(_csv_parts, "BLOCK", int(rng.choice([2**25, 2**25, 60])))
+        monkeypatch.setattr(_file_parts, "BLOCK", int(rng.choice([2**25, 2**25, 60])))
         with monkeypatch.context() as without:
             found.append(hold_together(path, (part, seed)))
             if seed % 4 == 0:  # Python's csv reads the same
@@ -257,7 +257,7 @@ def test_labels_are_numbers_where_all_texts_are_those_of_numbers(
     path = tmp_path / "log.csv"
     rows = (f"{cell},1,.5,{cell},1,Rome\r\n" for cell in cells)
     path.write_text(f"{','.join(COLUMNS)}\n{''.join(rows)}", newline="")
-    monkeypatch.setattr(_csv_parts, "BLOCK", 9)
+    monkeypatch.setattr(_file_parts, "BLOCK", 9)
     for read in (in_memory, in_parts):
         logs, _ = read(path)
         for found in (logs.action.tolist(), logs.group.tolist()):

@@ -14,9 +14,8 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from skope_ope.logs._text_files import number, whole_number
+from skope_ope.logs._text_files import number, read_members, whole_number
 from skope_ope.policies import AdaptiveFunctionPolicy, FunctionPolicy
-from skope_ope.readers._zip_files import read_members
 from skope_ope.selection._policy_comparison import LOGGER
 from skope_ope.utils.discovery import all_policies, all_slate_policies
 

@@ -26,8 +26,7 @@ from skope_ope.evaluators.slate import SlateDirectMethod
 from skope_ope.evaluators.static import DirectMethod
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import RowContainer
-from skope_ope.logs.lazy._lazy_logs import LazyLogs
-from skope_ope.logs.lazy._lazy_rows import rows_told_by_files
+from skope_ope.logs.lazy._lazy_logs import LazyLogs, rows_told_by_files
 from skope_ope.policies import UniformPolicy
 from skope_ope.policies._adaptive import AdaptivePolicy
 

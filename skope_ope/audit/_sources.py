@@ -32,7 +32,7 @@ from skope_ope.evaluators.static._ips import IPS
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._log_facts import FactSums
-from skope_ope.logs.lazy._lazy_rows import all_rows
+from skope_ope.logs.lazy._lazy_logs import all_rows
 from skope_ope.logs.sums._group_sums import ALL
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 

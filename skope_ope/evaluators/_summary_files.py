@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from skope_ope.logs._labels import STORED_KINDS
-from skope_ope.readers._zip_files import check_unpacked_size, read_members
+from skope_ope.logs._text_files import check_unpacked_size, read_members
 
 SUFFIXES = (".npz", ".arrow")
 KIND = "skope_ope summary"

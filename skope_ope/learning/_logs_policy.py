@@ -17,7 +17,7 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._model_features import has_other_columns
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._validation import check_finite, check_y
-from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.policies._base import (
     BasePolicy,
     check_some_available,

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain, islice, repeat
 from operator import itemgetter
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -95,6 +96,20 @@ def open_bytes(path):
             f"{path}: the {kind} data are damaged or cut off ({error}). Copy or "
             "download the file again."
         ) from error
+
+
+@contextmanager
+def errors_of_file(path, line_of=None):
+    """Let errors of the logs that are built inside name the file."""
+    try:
+        yield
+    except RowError as error:
+        told = str(error)
+        if line_of is not None:
+            told = error.told_of(f"line {line_of(error.row)}")
+        raise ValueError(f"{path}: {told}") from error
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 def _unpack_zstd(path, raw):
@@ -563,3 +578,26 @@ def fits(texts, kind):
     except pyarrow.ArrowInvalid:
         return False
     return True
+
+
+MOST_UNPACKED = 2**30  # bytes: a few kB of zip may hold any number of them
+
+
+def check_unpacked_size(opened):
+    """Raise where the members of an opened zip file say that they have more bytes."""
+    n_bytes = sum(one.file_size for one in opened.infolist())
+    if n_bytes > MOST_UNPACKED:
+        raise ValueError(
+            f"it has {n_bytes:,} bytes, and at most {MOST_UNPACKED:,} are unpacked"
+        )
+
+
+def read_members(file):
+    """Return the bytes of the members of a zip by name, at most `MOST_UNPACKED`."""
+    with ZipFile(file) as opened:
+        check_unpacked_size(opened)
+        found = {}
+        for one in opened.infolist():
+            with opened.open(one) as member:  # no more than it says, where that lies
+                found[one.filename] = member.read(one.file_size)
+    return found

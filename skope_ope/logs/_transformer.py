@@ -70,6 +70,6 @@ class BaseLogTransformer(TransformerMixin, TellsOfFit, Estimator):
 
     def _refusal(self, X):
         """Return what is raised where logs in memory are needed."""
-        from skope_ope.logs.lazy._kind_of import kind_of
+        from skope_ope.logs.lazy._lazy_logs import kind_of
 
         return TypeError(f"{type(self).__name__} takes BanditLogs, got {kind_of(X)}.")

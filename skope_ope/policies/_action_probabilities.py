@@ -31,7 +31,7 @@ from skope_ope.logs._validation import (
     label_codes,
     plain,
 )
-from skope_ope.logs.lazy._kind_of import kind_of, refuse_lazy
+from skope_ope.logs.lazy._lazy_logs import kind_of, refuse_lazy
 from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of
 from skope_ope.policies._base import BasePolicy, n_rows, offers, restrict
 from skope_ope.policies._function_policy import FunctionPolicy

@@ -15,7 +15,7 @@ from skope_ope._types import Array, Contexts
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_y
-from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.policies._base import BasePolicy, first_best, n_rows, one_hot, restrict
 
 

@@ -18,8 +18,7 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._model_features import odd_part
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import check_y, class_targets, label_codes, plain
-from skope_ope.logs.lazy._kind_of import kind_of
-from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._lazy_logs import LazyLogs, kind_of
 from skope_ope.policies._base import (
     BasePolicy,
     check_some_available,

@@ -15,8 +15,7 @@ from skope_ope.policies._action_probabilities import (
     refuse_non_policies,
 )
 from skope_ope.policies._classifier_policy import ClassifierPolicy
-from skope_ope.readers._csv_columns import csv_at
-from skope_ope.readers._read_table import pandas_frame
+from skope_ope.readers._table_columns import csv_at, pandas_frame
 from skope_ope.readers._table_logs import rounding
 
 CLOSE = 1e-3  # how far from one a sum may be, whatever the digits

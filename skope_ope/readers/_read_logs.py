@@ -6,14 +6,12 @@ import os
 import re
 
 from skope_ope.logs._text_files import empty_file, first_line
-from skope_ope.readers._csv_columns import csv_at
-from skope_ope.readers._jsonl_columns import JSON_OBJECTS, load
+from skope_ope.readers._json_lines import JSON_OBJECTS, MalformedLineError, load
 from skope_ope.readers._read_open_bandit import NEEDED, read_open_bandit
-from skope_ope.readers._read_table import TABLE_FORMATS
 from skope_ope.readers._read_vw import VW_PARSERS, read_vw
+from skope_ope.readers._table_columns import TABLE_FORMATS, csv_at
 from skope_ope.readers._table_logs import ReadLogs, read_table_logs
 from skope_ope.readers._vw_json import LABEL_KEYS, OTHER_KEYS
-from skope_ope.readers._vw_text import MalformedLineError
 
 VW_FORMATS = {f"vw-{name.replace('_', '-')}": name for name in VW_PARSERS}
 LOG_FORMATS = (*TABLE_FORMATS, "open-bandit", "vw", *VW_FORMATS)

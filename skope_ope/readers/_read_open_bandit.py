@@ -16,15 +16,20 @@ from skope_ope.exceptions import RowError
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._text_files import (
+    errors_of_file,
     numbers_of,
     quoted,
     utc_microseconds,
     whole_number,
 )
 from skope_ope.logs._texts import Texts
-from skope_ope.readers._csv_columns import csv_at, line_of_row, located, read_cells
-from skope_ope.readers._read_table import import_pandas
-from skope_ope.readers._vw_text import errors_of_file
+from skope_ope.readers._table_columns import (
+    csv_at,
+    import_pandas,
+    line_of_row,
+    located,
+    read_cells,
+)
 
 ITEM_FEATURE = re.compile(r"item_feature_([0-9]{1,9})")
 

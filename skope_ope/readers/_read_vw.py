@@ -18,20 +18,18 @@ from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._text_files import (
     LONGEST_LINE,
     empty_file,
+    errors_of_file,
     first_line,
     read_lines,
     sample_lines,
 )
-from skope_ope.readers._jsonl_columns import load
-from skope_ope.readers._vw_json import DSJsonParser, parse_json
-from skope_ope.readers._vw_rounds import VWRounds, VWSlateRounds
-from skope_ope.readers._vw_slates import parse_slates_json, parse_slates_text
+from skope_ope.readers._json_lines import MalformedLineError, load
+from skope_ope.readers._vw_events import OtherLogError, VWRounds, VWSlateRounds
+from skope_ope.readers._vw_json import DSJsonParser, parse_json, parse_slates_json
 from skope_ope.readers._vw_text import (
-    MalformedLineError,
-    OtherLogError,
-    errors_of_file,
     parse_adf,
     parse_cb,
+    parse_slates_text,
     split_label,
 )
 

@@ -27,10 +27,11 @@ from skope_ope.logs._context_encoder import (
     scale_of,
 )
 from skope_ope.logs._frames import LIBRARIES, import_narwhals
+from skope_ope.logs._text_files import errors_of_file
 from skope_ope.logs._texts import Texts, parse_labels
 from skope_ope.logs._validation import PROBA_TOLERANCE, row_sums
-from skope_ope.readers._jsonl_columns import field_names, line_of_object
-from skope_ope.readers._read_table import (
+from skope_ope.readers._json_lines import field_names, line_of_object
+from skope_ope.readers._table_columns import (
     LINE_OF,
     check_names,
     fields_of_context,
@@ -39,7 +40,6 @@ from skope_ope.readers._read_table import (
     only_stars,
     read_columns,
 )
-from skope_ope.readers._vw_text import errors_of_file
 
 # -- columns of files of tables as a context of floats ---------------------------------
 

@@ -3,26 +3,35 @@
 """Vowpal Wabbit's JSON formats: `--json` and `--dsjson`, one event a line."""
 
 import math
-from decimal import Decimal
 
 from skope_ope.logs._text_files import (
     DoubtError,
-    number,
     quoted,
     utc_microseconds,
     whole_number,
 )
-from skope_ope.readers._jsonl_columns import JSON_OBJECTS, JsonPairs, load, load_plain
-from skope_ope.readers._vw_features import LIFTED, KnownActions
-from skope_ope.readers._vw_text import (
-    VW_ACTIONS,
+from skope_ope.readers._json_lines import (
+    JSON_OBJECTS,
+    JsonPairs,
     MalformedLineError,
+    load,
+    load_plain,
+)
+from skope_ope.readers._vw_events import (
+    VW_ACTIONS,
+    Action,
+    Draft,
     OtherLogError,
     VWEvent,
+    _checked_list,
+    _rounding,
+    as_number,
     check_outcome,
+    checked_sum,
+    is_integer,
     other_log,
-    parse_cb,
 )
+from skope_ope.readers._vw_text import parse_cb
 
 LABEL_KEYS = {"_label_cost", "_label_probability", "_label_Action", "_labelIndex"}
 OTHER_KEYS = {"_slots", "_outcomes", "_label_ca"}  # of other kinds of logs
@@ -253,17 +262,6 @@ def _label_of(event):
     )
 
 
-def as_number(name, value):
-    try:
-        if isinstance(value, (dict, list, bool)):
-            raise TypeError
-        return number(value) if isinstance(value, str) else float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise MalformedLineError(
-            f"the {name} is {quoted(value)}, not a number"
-        ) from error
-
-
 def _refuse_other_logs(event, container):
     keys = {key for part in (event, container) for key, _ in part.items()}
     if not keys.isdisjoint({"_slots", "_outcomes"}):
@@ -375,10 +373,7 @@ def weight_of_kept(pdrop):
 # `a[i]`.
 
 DECISIVE = ("a", "c", "p", "pdrop", "Timestamp", "_skipLearn")  # besides the label
-FLOAT_OR_INT = (float, int)  # as JSON holds them; truth values are none
 FLOAT32 = 1e-6  # how far copies of 32-bit numbers may be off
-SUM_ROUNDING = 1e-3  # how far the sum of probabilities may be off in any case
-FEWEST_DIGITS = 2  # behind the point: no logger rounds more than that
 
 
 def check_keys(event, decisive=()):
@@ -493,33 +488,134 @@ def _places_by_base(ranking, position, n_actions):
     return places
 
 
-def checked_sum(proba, n_actions):
-    """Return the sum of probabilities, one unless they leave out actions."""
-    for p in _checked_list("p", proba):
-        if type(p) not in FLOAT_OR_INT or not 0 <= p <= 1:
-            raise MalformedLineError(f"{quoted(p)} is not a probability")
-    total, size = sum(proba), len(proba)
-    excess = total - 1.0 if size < n_actions else abs(total - 1.0)
-    if excess > SUM_ROUNDING and excess > size * _rounding(proba):
+# -- actions of dsjson that stand in many events, parsed once --------------------------
+# A catalogue comes again in every event, and is most of its text. The text of `_multi`
+# is cut at "},{". Where each piece by itself is an object of JSON, the pieces are the
+# actions: no other reading of the text is possible. Whatever is cut in a wrong place is
+# no JSON, and the event is then parsed as a whole. So are the events of a file whose
+# actions are seldom met again.
+
+MULTI_START = '"_multi":[{'
+MULTI_END = '}]},"'
+LIFTED = "lifted"  # stands for an array that was cut out
+LONGEST_KNOWN = 2**12  # characters of an action that is remembered
+MOST_KNOWN = 2**14  # actions that are remembered
+TRIALS = 2**12  # new actions, beyond those that came again, until no more are cut out
+FEATURE_KEYS = ("_tag", "_text")  # keys that go with features
+
+
+class KnownActions:
+    """Actions by their text."""
+
+    def __init__(self, load, features_of):
+        self._load, self._features_of = load, features_of
+        self._known = {}
+        self._left = TRIALS
+        self._last = None, None, None  # text, actions and tags of a whole catalogue
+
+    def lift(self, line):
+        """Get a line with `LIFTED` for `_multi`, the actions there, and their tags."""
+        if self._left < 0:
+            raise DoubtError
+        start = line.find(MULTI_START)
+        stop = line.find(MULTI_END, start)
+        # a quote behind these begins a key, and does not stand inside a text
+        if start < 1 or stop < 0 or line[start - 1] not in "{,":
+            raise DoubtError
+        if line.count('"_multi"') > 1:
+            raise DoubtError
+        first = start + len(MULTI_START)
+        text = line[first:stop]
+        if text != self._last[0]:
+            actions = self._all_of(text.split("},{"))
+            self._last = text, actions, [action.tag for action in actions]
+        _, actions, tags = self._last
+        return f'{line[: first - 2]}"{LIFTED}"{line[stop + 2 :]}', actions, tags
+
+    def _all_of(self, pieces):
+        actions = [*map(self._known.get, pieces)]
+        n_new = actions.count(None)
+        self._left = min(self._left + len(actions) - 2 * n_new, TRIALS)
+        return [self._of(piece) for piece in pieces] if n_new else actions
+
+    def _of(self, piece):
+        action = self._known.get(piece)
+        if action is None:
+            parsed = self._load(f"{{{piece}}}")
+            if any(key[0] == "_" and key not in FEATURE_KEYS for key in parsed if key):
+                raise DoubtError  # a label, or a part of another kind of log
+            action = Action(self._features_of(parsed))
+            action.tag = parsed.get("_tag")
+            if action.tag is not None and type(action.tag) is not str:
+                raise DoubtError
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            if len(piece) <= LONGEST_KNOWN:
+                self._known[piece] = action
+        return action
+
+
+# -- events of several slots: ccb and slates -------------------------------------------
+
+
+def parse_slates_json(line, kind):
+    """Parse one line of a `kind` log in JSON; None where it has no outcome."""
+    event = load(line)
+    container = event.get("c")
+    if not isinstance(container, JsonPairs):
+        raise MalformedLineError("'c' with the actions and the slots is missing")
+    check_keys(event, DECISIVE)
+    if is_skipped(event):
+        return None
+    draft = Draft(kind)
+    draft.shared = features_of_object(container)
+    for action in _objects_in(container, "_multi"):
+        draft.actions.append(features_of_object(action))
+        draft.tags.append(action.get("_tag"))
+        if kind == "slates":
+            slot = action.get("_slot_id")
+            if not is_integer(slot):
+                raise MalformedLineError(f"'_slot_id' of an action is {quoted(slot)}")
+            draft.slot_of.append(slot)
+    for slot in _objects_in(container, "_slots"):
+        draft.features.append(features_of_object(slot))
+        offers = slot.get("_inc")
+        if offers is not None and not isinstance(offers, list):
+            raise MalformedLineError(f"'_inc' must be an array, got {quoted(offers)}")
+        draft.offers.append(offers)
+    cost = event.get("_label_cost")
+    draft.cost = None if cost is None else as_number("cost", cost)
+    outcomes = event.get("_outcomes")
+    if outcomes is None:
+        outcomes = [JsonPairs()] * len(draft.features)
+    if not isinstance(outcomes, list) or len(outcomes) != len(draft.features):
         raise MalformedLineError(
-            f"the probabilities {quoted(proba)} sum to {total:.6g}, but the "
-            "probabilities of all actions must sum to 1"
+            f"'_outcomes' must have one entry per slot ({len(draft.features)})"
         )
-    return total
+    draft.outcomes = [_json_outcome(kind, outcome) for outcome in outcomes]
+    return draft.event(
+        timestamp_of(event.get("Timestamp")), weight_of_kept(event.get("pdrop"))
+    )
 
 
-def _checked_list(name, values):
-    if type(values) is not list:  # objects are lists of pairs
-        raise MalformedLineError(f"{name!r} must be an array, got {quoted(values)}")
-    return values
+def _objects_in(container, key):
+    found = container.get(key)
+    if not isinstance(found, list) or not all(isinstance(o, JsonPairs) for o in found):
+        raise MalformedLineError(f"'{key}' must be an array of objects")
+    return found
 
 
-def _rounding(values):
-    """Return by how much a value may be off that is cut to the digits that stand."""
-    digits = max(-Decimal(repr(value)).as_tuple().exponent for value in values)
-    return 10.0 ** -max(digits, FEWEST_DIGITS)
-
-
-def is_integer(value):
-    """Tell whether JSON holds a whole number."""
-    return isinstance(value, int) and not isinstance(value, bool)
+def _json_outcome(kind, outcome):
+    names, proba, cost = (outcome.get(k) for k in ("_a", "_p", "_label_cost"))
+    if names is None or proba is None or (kind == "ccb" and cost is None):
+        return None
+    names = names if isinstance(names, list) else [names]
+    proba = proba if isinstance(proba, list) else [proba]
+    if not names:
+        raise MalformedLineError("'_a' must hold actions, counted from 0")
+    if len(names) != len(proba):
+        raise MalformedLineError(
+            f"'_a' has {len(names)} entries and '_p' has {len(proba)}"
+        )
+    cost = 0.0 if kind == "slates" else as_number("cost", cost)
+    return names, [as_number("probability", p) for p in proba], cost

@@ -3,12 +3,17 @@
 """Events of Vowpal Wabbit, and its text: `--cb`, `--cb --eval`, `--cb_adf`."""
 
 import math
-import sys
-from contextlib import contextmanager
-from typing import NamedTuple
 
-from skope_ope.exceptions import RowError
 from skope_ope.logs._text_files import CARRIAGE_RETURN, number, quoted, whole_number
+from skope_ope.readers._json_lines import MalformedLineError
+from skope_ope.readers._vw_events import (
+    VW_ACTIONS,
+    Draft,
+    VWEvent,
+    as_number,
+    check_outcome,
+    other_log,
+)
 
 MULTI_SLOT = {"ccb": "ccb", "slates": "slates", "ca": "ca"}
 
@@ -241,116 +246,82 @@ def _feature_number(text):
     return value
 
 
-# -- one logged event of a Vowpal Wabbit file, whatever its format ---------------------
-
-VW_ACTIONS = 2**32  # Vowpal Wabbit numbers them by 32 bits
+# -- events of several slots: ccb and slates -------------------------------------------
 
 
-class VWEvent(NamedTuple):
-    """What a parser found: names and values of features are not hashed yet."""
-
-    action: int  # id from 1 of `--cb`, position from 0 of `--cb_adf`
-    reward: float
-    propensity: float
-    shared: list  # (name, value) pairs
-    actions: list | None = None  # one list of pairs per offered action
-    tags: list | None = None  # the names of the offered actions, where given
-    offered: list | None = None  # ids that a `--cb` line lists
-    evaluated: int | None = None  # the evaluated action of `--cb --eval`
-    timestamp: int | None = None  # microseconds from 1970, UTC
-    weight: float = 1.0
-    proba: list | None = None  # logging distribution in the order of the actions
-    base: int | None = None  # from which number `_label_Action` counts
+def parse_slates_text(block, kind):
+    """Parse the (number, line) pairs of one event of a `kind` log in text."""
+    draft = Draft(kind)
+    for line_number, line in block:
+        try:
+            _read_line(draft, line)
+        except MalformedLineError as error:
+            error.line = line_number
+            raise
+    return draft.event()
 
 
-class VWSlot(NamedTuple):
-    """What one slot of a logged event shows."""
-
-    action: int  # position among the actions of the event
-    propensity: float  # given the slots before it
-    reward: float  # of this slot alone; 0 where only the event has one
-    features: list  # (name, value) pairs
-    offered: list | None = None  # positions of the actions that this slot offers
-    proba: list | None = None  # logging distribution in the order of `offered`
-
-
-class VWSlateEvent(NamedTuple):
-    """A logged event of several slots."""
-
-    slots: list  # of VWSlot
-    reward: float | None  # of the whole event; None: the sum over its slots
-    shared: list  # (name, value) pairs
-    actions: list  # one list of pairs per action
-    tags: list  # the names of the actions, where given
-    timestamp: int | None = None  # microseconds from 1970, UTC
-    weight: float = 1.0
-
-
-class MalformedLineError(ValueError):
-    """A line that says nothing sensible; `on_error` decides about it."""
-
-    def __init__(self, reason, line=None):
-        super().__init__(reason)
-        self.line = line
-
-
-class OtherLogError(ValueError):
-    """A well-formed line of a log that is not one action and one reward a round."""
-
-
-OTHER_LOGS = {
-    "ccb": (
-        "a conditional contextual bandit (ccb) log: each event fills several slots, "
-        "so it is not a single-action log; read it as slates with format='ccb'"
-    ),
-    "slates": (
-        "a slates log: each event fills several slots and has one cost for all of "
-        "them, so it is not a single-action log; read it with format='slates'"
-    ),
-    "ca": (
-        "a log of continuous actions (CATS): its actions are numbers with a "
-        "density. First bin the actions, and integrate the density over each bin"
-    ),
-    "igl": (
-        "an interaction-grounded learning log: its events hold feedback ('o' with "
-        "'_definitely_bad') in place of rewards. First infer the rewards from the "
-        "feedback"
-    ),
-}
-
-
-def other_log(kind):
-    """Return the error for a log of another kind."""
-    return OtherLogError(f"is {OTHER_LOGS[kind]}.")
-
-
-def check_outcome(cost, probability):
-    """Return (reward, propensity) of a logged action."""
-    if not math.isfinite(cost):
-        raise MalformedLineError(f"the cost is {cost}; a finite number is needed")
-    # Vowpal Wabbit writes 32-bit numbers, so that a 1 may come back a little larger.
-    if not sys.float_info.min <= probability <= 1.0 + 1e-6:  # 1 / less is infinite
+def _read_line(draft, line):
+    words, tag, text = split_line(line)
+    role = words[1] if len(words) > 1 and words[0] == draft.kind else None
+    features, rest = parse_features(text), words[2:]
+    if role == "shared":
+        if draft.shared is not None or draft.actions or draft.offers:
+            raise MalformedLineError(
+                f"'{draft.kind} shared' must be the first line of its event; put an "
+                "empty line between events"
+            )
+        draft.shared = features
+        if draft.kind == "slates" and rest:
+            draft.cost = as_number("cost of the event", rest.pop(0))
+    elif role == "action":
+        draft.actions.append(features)
+        draft.tags.append(tag)
+        if draft.kind == "slates":
+            slot = rest.pop(0) if rest else ""
+            draft.slot_of.append(_from_zero(slot, "the slot's number"))
+    elif role == "slot":
+        offers = None
+        if rest and ":" not in rest[-1]:
+            offers = [_from_zero(part, "an action") for part in rest.pop().split(",")]
+        draft.offers.append(offers)
+        draft.outcomes.append(_text_outcome(draft.kind, rest.pop(0)) if rest else None)
+        draft.features.append(features)
+    else:
         raise MalformedLineError(
-            f"the probability of the logged action is {probability:g}; it must lie in "
-            "(0, 1]"
+            f"a line of a {draft.kind} log starts with '{draft.kind} shared', "
+            f"'{draft.kind} action' or '{draft.kind} slot', got {quoted(line)}"
         )
-    return 0.0 - cost, min(probability, 1.0)  # 0 - 0 is 0, where -0 would be -0
+    if rest:
+        raise MalformedLineError(
+            f"{quoted(rest[0])} is no part of the label of a {role} of {draft.kind}"
+        )
 
 
-# -- errors of logs, told with the file that they are read from ------------------------
+def _text_outcome(kind, word):
+    """Return (actions, probabilities, cost): the first action was shown."""
+    names, proba, cost = [], [], 0.0
+    for at, part in enumerate(word.split(",")):
+        fields = part.split(":")
+        want = 3 if kind == "ccb" and at == 0 else 2
+        if len(fields) != want:
+            form = "action:cost:probability" if want == 3 else "action:probability"
+            raise MalformedLineError(
+                f"the label {quoted(part)} is not of the form {form}"
+            )
+        names.append(_from_zero(fields[0], "an action"))
+        proba.append(as_number("probability", fields[-1]))
+        if want == 3:
+            cost = as_number("cost", fields[1])
+    return names, proba, cost
 
 
-@contextmanager
-def errors_of_file(path, line_of=None):
-    """Let errors of the logs that are built inside name the file."""
+def _from_zero(text, what):
+    """Return the whole number from 0 that a text spells."""
     try:
-        yield
-    except RowError as error:
-        told = str(error) if line_of is None else _at_line(error, line_of)
-        raise ValueError(f"{path}: {told}") from error
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{path}: {error}") from error
-
-
-def _at_line(error, line_of):
-    return error.told_of(f"line {line_of(error.row)}")
+        found = whole_number(text)
+    except ValueError:
+        found = -1
+    if found < 0:
+        raise MalformedLineError(f"{what} is a number from 0, got {quoted(text)}")
+    return found

@@ -31,7 +31,7 @@ from skope_ope.logs._factorise import rows_of_codes
 from skope_ope.logs._model_features import encoding_explained, odd_part, odd_rows
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_y, label_codes, plain
-from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.propensities._encoded import class_probabilities, predictions_of
 from skope_ope.propensities._weighted_fit import (
     all_alike,

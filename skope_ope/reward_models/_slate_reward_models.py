@@ -25,7 +25,7 @@ from skope_ope.logs._model_features import has_other_columns, odd_rows
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._slate_fields import EMPTY, column_weights, item_rows
 from skope_ope.logs._validation import check_y, is_frame
-from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.propensities._encoded import behind_encoder, fit_encoded, predictions_of
 from skope_ope.reward_models._action_reward_model import expected_reward
 from skope_ope.reward_models._cross_fit import FOLD_MODEL, OfFolds, told_model

@@ -25,7 +25,7 @@ from skope_ope.evaluators.static import DirectMethod, DoublyRobust
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import in_stored_order
-from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.policies._base import BasePolicy
 from skope_ope.selection._candidates import (
     check_policy_of_search,

@@ -31,7 +31,7 @@ from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._folds import folds_of
 from skope_ope.logs._validation import check_y
-from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.selection._candidates import is_adaptive, is_logs, refuse_others
 from skope_ope.selection._evaluator_scorer import (
     EvaluatorScorer,

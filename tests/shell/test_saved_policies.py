@@ -380,7 +380,7 @@ def test_what_the_guide_names_needs_trust(what, tmp_path):
 
 def test_files_that_unpack_to_too_much_are_not_unpacked(tmp_path, monkeypatch):
     path = saved(ClassifierPolicy().set_params(epsilon=0.5), tmp_path / "p.skops")
-    monkeypatch.setattr("skope_ope.readers._zip_files.MOST_UNPACKED", 100)
+    monkeypatch.setattr("skope_ope.logs._text_files.MOST_UNPACKED", 100)
     told = r"p\.skops .*[\d,]+ bytes, and at most 100 are"
     with pytest.raises(ValueError, match=told):
         load_policy(path)

@@ -42,8 +42,7 @@ from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import RowContainer
-from skope_ope.logs.lazy._kind_of import refuse_lazy
-from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._lazy_logs import LazyLogs, refuse_lazy
 from skope_ope.reward_models._action_reward_model import match_actions
 from skope_ope.reward_models._part_models import part_models, source_on
 from skope_ope.reward_models._sources import (

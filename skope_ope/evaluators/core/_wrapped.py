@@ -9,8 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._inside import is_search, no_best
 from skope_ope.evaluators.core._seeds import with_seed
-from skope_ope.logs.lazy._kind_of import REMEDY
-from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._lazy_logs import REMEDY, LazyLogs
 
 
 def bare(evaluator, logs, tune=False):

@@ -10,7 +10,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._engine import offset_of
 from skope_ope.evaluators.frames._columns import where
-from skope_ope.logs.lazy._lazy_rows import first_table
+from skope_ope.logs.lazy._lazy_logs import first_table
 from skope_ope.logs.sums._group_sums import GroupSums, WordsOfGroups
 from skope_ope.logs.sums._log_sums import LogSums
 

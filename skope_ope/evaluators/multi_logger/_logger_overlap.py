@@ -22,7 +22,7 @@ from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
 from skope_ope.logs._shown_numbers import aligned, share, text_table
-from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import kind_of
 
 if TYPE_CHECKING:
     import pandas

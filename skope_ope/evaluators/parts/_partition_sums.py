@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from skope_ope._part_tasks import merge_parts, task_count
-from skope_ope.logs.lazy._read_together import read_together
+from skope_ope.logs.lazy._partitions import read_together
 
 
 def partition_sums(stated, lazy, n_jobs=None, verbose=0):

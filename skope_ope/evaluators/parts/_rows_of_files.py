@@ -25,7 +25,7 @@ from skope_ope.evaluators.core._positive_rounds import (
 from skope_ope.evaluators.core._rows import FormulaTerms, Rows, labels_of
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.parts._part_sums import numbers_of_part
-from skope_ope.logs.lazy._lazy_rows import first_rows
+from skope_ope.logs.lazy._lazy_logs import first_rows
 
 
 @dataclass(eq=False)

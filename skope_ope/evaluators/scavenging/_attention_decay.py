@@ -29,7 +29,7 @@ from skope_ope.evaluators.scavenging._predictability import item_predictability
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import check_y
-from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import kind_of
 
 
 @validate_params(

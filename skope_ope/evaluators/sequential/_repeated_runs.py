@@ -31,8 +31,7 @@ from skope_ope.intervals import student_interval
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import called, decimals
-from skope_ope.logs.lazy._lazy_logs import LazyLogs
-from skope_ope.logs.lazy._lazy_rows import kept_sizes
+from skope_ope.logs.lazy._lazy_logs import LazyLogs, kept_sizes
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh_copy, seeds_of_start

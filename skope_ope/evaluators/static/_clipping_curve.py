@@ -9,7 +9,7 @@ from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._jobs import evaluate_jobs, prepared_job
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._target import Target
-from skope_ope.logs.lazy._kind_of import refuse_lazy
+from skope_ope.logs.lazy._lazy_logs import refuse_lazy
 
 THRESHOLDS = ("cmax", "tau")  # parameters that bound weights
 N_POINTS = 30

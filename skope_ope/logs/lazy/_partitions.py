@@ -1,110 +1,283 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Partitions of a log in files: row groups, or stretches of large ones."""
+"""Partitions of a log in files, and the logs that their columns make."""
 
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
 from skope_ope.exceptions import RowError
-from skope_ope.logs.lazy._part_columns import Reading, logs_of_table
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._coded_labels import ColumnCodes, column_codes
+from skope_ope.logs._columns_of_labels import check_tables
+from skope_ope.logs._known_rows import FileRows
+from skope_ope.logs._row_container import Own
+from skope_ope.logs._slate_fields import WEIGHT_COLUMN
+from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.logs._validation import label_codes, remedy_of
+
+
+def is_text(type_):
+    """Tell whether a column of this type holds texts."""
+    from pyarrow import types
+
+    view = getattr(types, "is_string_view", lambda _: False)
+    return types.is_string(type_) or types.is_large_string(type_) or view(type_)
+
+
+LABELS = ("action", "logger", "group")
+TABLES = ("logging_proba", "logger_proba", "slate", "slot_reward")
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What is read of every partition, and what it means."""
+
+    log_type: type  # `BanditLogs` or `SlateLogs`
+    # Names of the columns of every field, a tuple each, `context` among them
+    roles: dict
+    # For every named row field, the name of its column, or a tuple of names
+    columns: dict
+    origin: str  # token of the source
+    # Type that every column has in all partitions, as pyarrow has it
+    types: dict = field(default_factory=dict)
+    # Arguments of `log_type` that are the same in all rounds: `actions`,
+    # `reward_range`, a number as `propensity`, `n_candidates`, `logging_policy`
+    stated: dict = field(default_factory=dict)
+    loggers: object = None  # all labels of the loggers, where they are known
+    conditions: tuple = ()  # which rows are kept
+
+    def __post_init__(self):
+        self.check_order(self.stated.get("actions"), self.loggers)
+
+    def check_order(self, actions, loggers):
+        """Raise where columns are named in another order than what they stand for."""
+        proba, of_loggers = map(self.roles.get, ("logging_proba", "logger_proba"))
+        check_tables(self.columns, proba, actions, of_loggers, loggers)
+
+    @cached_property
+    def coded(self):
+        """Columns of texts that are read as codes: as nothing but labels."""
+        labels = {self.roles[field][0] for field in LABELS if field in self.roles}
+        used = [name for some in self.columns.values() for name in as_tuple(some)]
+        others = {*self.roles.get("context", ()), *used}
+        names = [name for name in labels - others if name in self.types]
+        return sorted(name for name in names if is_text(self.types[name]))
+
+    @cached_property
+    def uses(self):
+        """What every column is used as: number, label, time or feature."""
+        found = {}
+        for role, names in self.roles.items():
+            kind = "label" if role in LABELS else "number"
+            kind = {"context": "feature", "timestamp": "time"}.get(role, kind)
+            found |= {name: kind for name in names if found.get(name) != "label"}
+        for name in self.names:
+            found.setdefault(name, "feature")
+        return found
+
+    @cached_property
+    def names(self):
+        """Names of all columns that are read, each once."""
+        names = [name for some in self.roles.values() for name in some]
+        for some in self.columns.values():
+            names += as_tuple(some)
+        for condition in self.conditions:
+            names += condition.names
+        return list(dict.fromkeys(names))
+
+
+def as_tuple(names):
+    """Return a tuple of names, also of a single one."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def logs_of_table(reading, table, start, rows=None, partitions=None):
+    """Return the logs of the rows of a table."""
+    fields = {
+        name: _field(reading, name, names, table)
+        for name, names in reading.roles.items()
+        if name != "context"
+    }
+    stated = dict(reading.stated)
+    if "propensity" in stated:
+        fields["propensity"] = np.full(len(table), stated.pop("propensity"))
+    weight = None
+    if reading.log_type is SlateLogs:
+        weight = fields.pop("sample_weight", None)
+        fields.setdefault("reward", None)
+    context = reading.roles.get("context", ())
+    features = frame_of(table.select(list(context)), len(table))
+    nothing = fields.get("sample_weight")
+    if nothing is not None and not np.any(nothing):  # other parts weigh something
+        fields["sample_weight"] = np.ones(len(table))
+    logs = reading.log_type(features, **fields, **stated)
+    if reading.log_type is BanditLogs and "actions" not in stated:
+        reading.check_order(logs.actions, logs.loggers)
+    if nothing is not None and not np.any(nothing):
+        logs.__dict__["sample_weight"] = np.zeros(len(table))
+    logs.__dict__["_origin"] = reading.origin
+    logs.__dict__["_position"] = start if rows is None else start + rows
+    if partitions is not None:
+        logs.__dict__["_files"] = FileRows.of_partitions(partitions)
+    added = {
+        name: table_of(table, as_tuple(some), isinstance(some, str))
+        for name, some in reading.columns.items()
+    }
+    if weight is not None:
+        added[WEIGHT_COLUMN] = weight
+    return logs.with_columns(**added) if added else logs
+
+
+def frame_of(table, n_rows):
+    """Return a table of pyarrow as a frame that scikit-learn's transformers take."""
+    if not table.num_columns:
+        return np.empty((n_rows, 0))
+    with suppress(ImportError):
+        import pandas  # noqa: F401
+
+        return table.to_pandas(split_blocks=True)  # without copies
+    with suppress(ImportError):
+        import polars
+
+        return polars.from_arrow(table)
+    return table
+
+
+def _field(reading, name, names, table):
+    """Return the values of a field as the constructor takes them."""
+    if name in TABLES:
+        found = table_of(table, names, len(names) == 1)
+        return found.reshape(len(table), -1) if len(table) else found
+    if name == "timestamp":
+        return _times(table, names[0])
+    if name not in LABELS:
+        return plain_values(table, names[0], name)
+    if len(names) > 1:  # parts of a composite group
+        return table.select(list(names))
+    listed = {"action": reading.stated.get("actions"), "logger": reading.loggers}
+    return labels_of(table, names[0], listed.get(name), name == "logger")
+
+
+def _times(table, name):
+    """Return a column of times; texts such as 2026-01-01, which folders tell, too."""
+    import pyarrow
+
+    at = table.column_names.index(name)
+    column = table.column(at)
+    if is_text(column.type):
+        with suppress(pyarrow.ArrowException):  # the constructor refuses them
+            table = table.set_column(at, name, column.cast(pyarrow.timestamp("us")))
+    return plain_values(table, name)
+
+
+def labels_of(table, name, listed=None, all_of_them=False):
+    """Return labels of a column, with their codes where these are found quickly."""
+    column = table.column(name)
+    _refuse_nulls(column, name)
+    coded = column_codes(column)
+    if coded is None:
+        values = _numpy(column, exact=True)
+        if listed is None or not len(values):
+            return values
+        codes = label_codes(listed, values)  # the constructor names a row that has -1
+        return ColumnCodes(listed, codes, np.asarray(values), listed=all_of_them)
+    if listed is None or not all_of_them:
+        return coded
+    codes = label_codes(listed, coded.labels)[coded.codes]
+    if codes.min(initial=0) < 0:
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise RowError(
+            f"column {name!r} holds {coded.values[row]!r}",
+            row,
+            f", which is not among the loggers {listed.tolist()} that were found.",
+        )
+    return ColumnCodes(listed, codes, coded.values, listed=True)
+
+
+def plain_values(table, name, field=None):
+    """Return a column without missing entries, that of a field, as a numpy array."""
+    column = table.column(name)
+    _refuse_nulls(column, name, field)
+    return _numpy(column)
+
+
+def table_of(table, names, single):
+    """Return columns side by side, or the lists of a single one, as an array."""
+    from pyarrow import types
+
+    if len(names) > 1 or not single:
+        return np.column_stack([plain_values(table, name) for name in names])
+    column = table.column(names[0])
+    kind = column.type
+    if not (types.is_list(kind) or types.is_large_list(kind)) and (
+        not types.is_fixed_size_list(kind)
+    ):
+        return plain_values(table, names[0])
+    _refuse_nulls(column, names[0])
+    column = _one_chunk(column)
+    inner = column.flatten()
+    if types.is_fixed_size_list(kind):
+        size = kind.list_size
+    else:
+        sizes = column.value_lengths().to_numpy(zero_copy_only=False)
+        size = int(sizes[0]) if len(sizes) else 0
+        off = np.flatnonzero(sizes != size)
+        if off.size:
+            raise RowError(
+                f"column {names[0]!r} has a list of {sizes[off[0]]} entries",
+                off[0],
+                f" and one of {size} at the first row: all lists need the same length.",
+            )
+    if inner.null_count:
+        row = int(np.flatnonzero(inner.is_null())[0]) // size
+        raise RowError(f"column {names[0]!r} has a list with a missing entry", row)
+    return _numpy(inner).reshape(len(column), size)
+
+
+def _refuse_nulls(column, name, field=None):
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise RowError(
+            f"column {name!r} has a missing value",
+            row,
+            f" ({column.null_count} such rows). {remedy_of(field)}",
+        )
+
+
+def _one_chunk(column):
+    import pyarrow
+
+    if isinstance(column, pyarrow.ChunkedArray):
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        column = column.combine_chunks()
+        if isinstance(column, pyarrow.ChunkedArray):
+            column = pyarrow.concat_arrays(column.chunks)
+    return column
+
+
+def _numpy(column, exact=False):
+    """Return an array of which no copy needs to be made; `exact` keeps decimals."""
+    from pyarrow import float64, types
+
+    if types.is_dictionary(column.type) or is_text(column.type):
+        coded = column_codes(column)
+        if coded is not None:  # texts: rows share their labels
+            return np.asarray(coded.values).view(Own)
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+    elif types.is_decimal(column.type) and not exact:
+        column = column.cast(float64())
+    array = _one_chunk(column).to_numpy(zero_copy_only=False)
+    return array.view(Own)
+
 
 STRETCH = 1_000_000  # rounds of a partition: a larger row group is read in stretches
 SMALL = 1 << 16  # rounds of a task, where there are many: every task costs
-BUFFER = 1 << 20  # bytes that are read ahead; whole row groups would fill the memory
-
-
-@dataclass(frozen=True)
-class ParquetPart:
-    """Where the rows of a partition lie in a parquet file."""
-
-    path: str  # path of the file in its file system
-    key: str  # the same whatever the spelling of the path
-    name: str  # what the file is called in messages
-    row_group: int  # number of the row group
-    rows: tuple  # which rows of the row group: the first, and the one after the last
-    # Rows of the whole row group, and row groups of the file, as the footer said
-    of: tuple
-    constants: dict  # values of the columns that the names of folders tell
-    file_system: object = None  # A file system of pyarrow; `None`: that of the machine
-    # Whole row groups that are read as this one part; empty: it is a single one
-    whole: tuple = ()
-
-    @property
-    def file_of_whole(self):
-        """Key of the file where this is a whole row group; None otherwise."""
-        return self.key if self.rows == (0, self.of[0]) else None
-
-    def with_others(self, others):
-        """Return the part of this whole row group and others of the file."""
-        whole = self, *others
-        size = sum(one.n_rounds for one in whole)
-        return replace(self, rows=(0, size), of=(size, self.of[1]), whole=whole)
-
-    @property
-    def n_rounds(self):
-        """Number of rows."""
-        return self.rows[1] - self.rows[0]
-
-    @property
-    def first_row(self):
-        """Rows of the row group before them."""
-        return self.rows[0]
-
-    @property
-    def place(self):
-        """What tells this part from all others."""
-        return self.key, self.row_group, self.rows[0]
-
-    def __str__(self):
-        name = f"{self.name}, row group {self.row_group}"
-        if self.rows == (0, self.of[0]):
-            return name
-        return f"{name}, rows {self.rows[0]:,} to {self.rows[1] - 1:,}"
-
-    def where(self, row):
-        """Return what messages call a row of the part."""
-        return f"row {self.first_row + row}"
-
-    def up_to(self, n_rows):
-        """Return the part of the first rows of this one, at most so many."""
-        low, high = self.rows
-        return replace(self, rows=(low, min(low + n_rows, high)))
-
-    def opened(self, reading):
-        """Open the file, which other row groups of it may be read from, too."""
-        from pyarrow.parquet import ParquetFile
-
-        stored = [name for name in reading.coded if name not in self.constants]
-        file = ParquetFile(
-            self.path,
-            filesystem=self.file_system,
-            pre_buffer=False,
-            buffer_size=BUFFER,
-            read_dictionary=stored,
-        )
-        missing = {*reading.names} - {*self.constants, *file.schema_arrow.names}
-        if missing:
-            file.close()
-            raise ValueError(f"column {min(missing)!r} is gone since the scan.")
-        return file
-
-    def batches(self, file, names, reading, n_rows):
-        """Yield the rows of the whole row group in record batches."""
-        found, whole = file.metadata, self.whole or (self,)
-        if found.num_row_groups != self.of[1] or any(
-            found.row_group(one.row_group).num_rows != one.of[0] for one in whole
-        ):
-            raise ValueError(
-                "the file has changed since it was scanned. Scan it again."
-            )
-        yield from file.iter_batches(
-            n_rows,
-            row_groups=[one.row_group for one in whole],
-            columns=names,
-            use_threads=False,
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -318,3 +491,57 @@ def read_partitions(partitions):
     with PartReader() as reader:
         for partition in partitions:
             yield partition, partition.logs(reader)
+
+
+def read_together(partitions):
+    """Read partitions in turn, small ones that follow each other as one."""
+    with PartReader() as reader:
+        for some in _runs(partitions):
+            joined = _joined(some, reader) if len(some) > 1 else None
+            if joined is None:
+                for one in some:
+                    yield (one,), one.logs(reader)
+            else:
+                yield some, joined
+
+
+def _runs(partitions):
+    """Yield tuples of partitions that make no more than the rounds of a large one."""
+    run, size = [], 0
+    for one in partitions:
+        n = one.n_rounds
+        known = n is not None and one.start is not None
+        follows = run and known and one.start == run[0].start + size
+        if run and not (follows and size + n <= STRETCH):
+            yield tuple(run)
+            run, size = [], 0
+        run.append(one)
+        size = size + n if known else STRETCH
+    if run:
+        yield tuple(run)
+
+
+def _joined(some, reader):
+    """Return the rounds of several partitions, None where one of them is at fault."""
+    import pyarrow
+
+    try:
+        tables = [one.kept(reader)[0] for one in _decoded_at_once(some)]
+        table = pyarrow.concat_tables(tables)
+        first = some[0]
+        if not table:
+            return None
+        return logs_of_table(first.reading, table, first.start, partitions=some)
+    except Exception:  # read one by one, it is told with its place
+        return None
+
+
+def _decoded_at_once(some):
+    """Yield partitions in which whole row groups of a file are one: copies cost."""
+    for file, found in groupby(some, lambda one: one.part.file_of_whole):
+        if file is None:
+            yield from found
+        else:
+            first, *others = found
+            part = first.part.with_others([one.part for one in others])
+            yield replace(first, part=part)

@@ -20,13 +20,11 @@ from skope_ope.logs._columns_of_labels import columns_by_name
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._slate_logs import SlateLogs, check_logging_policy
 from skope_ope.logs._validation import check_labels, check_reward_range
-from skope_ope.logs.lazy._csv_parts import scan_csv
-from skope_ope.logs.lazy._dataset_parts import scan_dataset
+from skope_ope.logs.lazy._file_parts import scan_csv, scan_dataset, scan_parquet
 from skope_ope.logs.lazy._lazy_frames import ScannedFrame, is_dataset, lazy_frame
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._log_files import find_files
-from skope_ope.logs.lazy._parquet_parts import scan_parquet
-from skope_ope.logs.lazy._part_columns import LABELS, Reading, as_tuple
+from skope_ope.logs.lazy._partitions import LABELS, Reading, as_tuple
 
 
 def scan_logs(

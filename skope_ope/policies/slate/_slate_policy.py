@@ -10,7 +10,7 @@ from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs._row_labels import check_row_labels
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers, is_frame
-from skope_ope.logs.lazy._kind_of import refuse_lazy
+from skope_ope.logs.lazy._lazy_logs import refuse_lazy
 from skope_ope.policies._action_probabilities import last_step, unwrap
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy, IndependentSlots
 from skope_ope.policies.slate._slate_tables import check_slates, entries, row_values

@@ -11,7 +11,7 @@ from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
-from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import kind_of
 
 
 def entries(table, slates, empty=0.0):

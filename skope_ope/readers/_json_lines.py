@@ -1,0 +1,176 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Lines of JSON, one object each: read strictly, with nested fields by name."""
+
+import json
+from functools import partial
+from itertools import islice
+
+from skope_ope.logs._text_files import DoubtError, empty_file, quoted, read_lines
+
+
+class MalformedLineError(ValueError):
+    """A line that says nothing sensible; `on_error` decides about it."""
+
+    def __init__(self, reason, line=None):
+        super().__init__(reason)
+        self.line = line
+
+
+# -- fields of JSON lines: one object a line, nested ones by names with dots -----------
+# `user.age` is the field `age` of the object `user`, `probs.0` the first entry of the
+# list `probs`. A field that is absent and one that is null are both missing.
+
+
+def read_objects(path):
+    """Yield (line number from 1, object) of the lines that are not blank."""
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            event = load_plain(line)
+        except DoubtError:
+            try:
+                event = _without_pairs(load(line))
+            except MalformedLineError as error:
+                raise ValueError(
+                    f"{path}, line {number}: {error}. Correct or drop the line."
+                ) from error
+        yield number, event
+
+
+def line_of_object(path, row):
+    """Return the line of an object; rows count from 0."""
+    return next(islice(read_objects(path), row, None))[0]
+
+
+def _without_pairs(value):
+    """Return dictionaries in place of `JsonPairs`; a repeated key is refused."""
+    if isinstance(value, JsonPairs):
+        found = {key: _without_pairs(inner) for key, inner in value}
+        if len(found) < len(value):
+            names = [key for key, _ in value]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise MalformedLineError(f"the key {twice!r} comes twice")
+        return found
+    return [*map(_without_pairs, value)] if isinstance(value, list) else value
+
+
+def field_names(path):
+    """Return the names of all fields of a file, in the order of their first line."""
+    # Objects and lists are no fields, what they hold is.
+    names, n_objects = {}, 0
+    for number, event in read_objects(path):
+        n_objects += 1
+        here = list(_leaves(event, ""))
+        if len(set(here)) < len(here):
+            twice = next(name for name in here if here.count(name) > 1)
+            raise ValueError(
+                f"{path}, line {number}: two fields are called {twice!r}, one by a "
+                "key with a dot. Rename the key."
+            )
+        names.update(dict.fromkeys(here))
+    if not n_objects:
+        raise empty_file(path)
+    return list(names)
+
+
+def _leaves(value, name):
+    if type(value) is dict:
+        inner = value.items()
+    elif type(value) is list:
+        inner = enumerate(value)
+    else:
+        yield name
+        return
+    for key, one in inner:
+        yield from _leaves(one, f"{name}.{key}" if name else str(key))
+
+
+def getter(name):
+    """Return the function that takes a field out of an object; None if missing."""
+    if "." not in name:
+        return lambda event: event.get(name)
+    return partial(_value_at, name=name)
+
+
+def _value_at(event, name):
+    if type(event) is list:
+        event = {str(place): value for place, value in enumerate(event)}
+    if type(event) is not dict:
+        return None
+    if name in event:
+        return event[name]
+    end = name.find(".")
+    while end >= 0:  # keys may have dots of their own
+        found = _value_at(event.get(name[:end]), name[end + 1 :])
+        if found is not None:
+            return found
+        end = name.find(".", end + 1)
+    return None
+
+
+# -- lines of JSON, one object each ----------------------------------------------------
+# `load` keeps a key that comes twice. `load_plain` is faster and gives dictionaries; it
+# raises `DoubtError` where a line says more than they hold: `load` then says what the
+# line holds or what is wrong.
+
+
+class JsonPairs(list):
+    """The (key, value) pairs of an object: a key may come twice, and both count."""
+
+    def get(self, key, default=None):
+        """Return the last value of `key`."""
+        for name, value in reversed(self):
+            if name == key:
+                return value
+        return default
+
+    def items(self):
+        """Return the pairs."""
+        return self
+
+
+JSON_OBJECTS = (dict, JsonPairs)
+
+
+def load(line):
+    """Read one line of JSON; objects become `JsonPairs`."""
+    try:
+        event = json.loads(
+            line, object_pairs_hook=JsonPairs, parse_constant=_refuse_nan
+        )
+    except MalformedLineError:
+        raise
+    except (ValueError, RecursionError) as error:  # also for integers without end
+        raise MalformedLineError(f"not valid JSON ({error})") from error
+    if not isinstance(event, JsonPairs):
+        raise MalformedLineError(
+            f"the line holds {quoted(line)}; an event is one JSON object on one line"
+        )
+    return event
+
+
+def _refuse_nan(constant):
+    raise MalformedLineError(f"{constant} is not a finite number; drop it")
+
+
+def _unique(pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise DoubtError
+    return found
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_nan).decode
+
+
+def load_plain(line):
+    """Read one line as dictionaries, or raise `DoubtError`."""
+    try:
+        event = _decode(line)
+    except (ValueError, RecursionError):
+        raise DoubtError from None
+    if type(event) is not dict:
+        raise DoubtError
+    return event
