@@ -3,13 +3,13 @@
 """Base classes for your own policies and evaluators."""
 
 from skope_ope.evaluators.base._evaluator import BaseEvaluator, EvaluatorTags
+from skope_ope.evaluators.core._design import Sampling
 from skope_ope.evaluators.core._functions import (
     mean,
     mean_plus_ratio,
     ratio,
     sum_of_two,
 )
-from skope_ope.evaluators.core._proposal import Sampling
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.slate._base import SlateEvaluator

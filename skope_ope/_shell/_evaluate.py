@@ -29,14 +29,14 @@ from skope_ope.evaluators._names import (
     names_for,
     unknown_evaluator,
 )
-from skope_ope.evaluators.core._assumptions import (
+from skope_ope.evaluators.core._evidence import (
+    ESTIMATED,
     NOTHING_OUTSIDE,
     rests_on_propensities,
+    weight_findings,
 )
-from skope_ope.evaluators.core._grounds import ESTIMATED
 from skope_ope.evaluators.core._logged_value import logged_value
-from skope_ope.evaluators.core._missing_part import weight_findings
-from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.evaluators.core._wrapped import with_seed
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._text_files import number, whole_number
 from skope_ope.policies import action_probabilities
@@ -429,7 +429,7 @@ def _gains_in(requirement, results):
 
 def _missing_part(gain, results):
     """Return why the sign of a gain is not known, or nothing."""
-    found = weight_findings(gain._grounds, gain._interval(results.level_of_each))
+    found = weight_findings(gain._evidence, gain._interval(results.level_of_each))
     names = [one.name for one in found if one.name not in results.thresholds.accepted]
     return f"the logs do not support the gain ({', '.join(names)})" if names else ""
 

@@ -5,7 +5,6 @@
 from skope_ope.audit._audit import audit
 from skope_ope.audit._result import Audit
 from skope_ope.audit._verdict import verdict
-from skope_ope.evaluators.core._verdict import Verdict
-from skope_ope.evaluators.core._verdict_reasons import VerdictThresholds
+from skope_ope.evaluators.core._verdict import Verdict, VerdictThresholds
 
 __all__ = ["Audit", "Verdict", "VerdictThresholds", "audit", "verdict"]

@@ -7,19 +7,18 @@ from math import isnan, nan
 
 import numpy as np
 
-from skope_ope.evaluators.core._diagnostics import Diagnostics
+from skope_ope.evaluators.core._diagnostics import LARGE_WEIGHT, Diagnostics
 from skope_ope.evaluators.core._drowned import is_huge
-from skope_ope.evaluators.core._entries import LARGE_WEIGHT
 from skope_ope.evaluators.core._jobs import evaluate_jobs
-from skope_ope.evaluators.core._positive_rounds import combined_weights
-from skope_ope.evaluators.core._slates import of_weights, overlaps_of_weights
-from skope_ope.evaluators.core._support_findings import (
+from skope_ope.evaluators.core._overlap_findings import (
+    overlap_findings,
     slate_support_findings,
     support_findings,
 )
+from skope_ope.evaluators.core._rounds import combined_weights
+from skope_ope.evaluators.core._slates import of_weights, overlaps_of_weights
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import has_groups
-from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_ips import SlateIPS
 from skope_ope.evaluators.static._snips import SNIPS

@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 
 from skope_ope.audit._checks import ACTIONS, SLATES
 from skope_ope.evaluators._value_summary import summarize
-from skope_ope.evaluators.core._action_shares import LOGGED_PROBA, ActionShares
 from skope_ope.evaluators.core._drowned import (
     huge_finding,
     huge_weight_finding,
@@ -19,7 +18,8 @@ from skope_ope.evaluators.core._drowned import (
 )
 from skope_ope.evaluators.core._engine import terms_of
 from skope_ope.evaluators.core._overlap import Support
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
+from skope_ope.evaluators.core._part_weights import LOGGED_PROBA, ActionShares
+from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.evaluators.core._warnings import (
@@ -27,7 +27,7 @@ from skope_ope.evaluators.core._warnings import (
     has_groups,
     learned_findings,
 )
-from skope_ope.evaluators.parts._partition_sums import sum_over
+from skope_ope.evaluators.parts._part_sums import sum_over
 from skope_ope.evaluators.static._ips import IPS
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import plain

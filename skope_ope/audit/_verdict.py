@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from skope_ope.audit._result import Audit
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._verdict import Verdict, verdict_on
-from skope_ope.evaluators.core._verdict_reasons import VerdictThresholds
+from skope_ope.evaluators.core._verdict import Verdict, VerdictThresholds, verdict_on
 
 
 def verdict(

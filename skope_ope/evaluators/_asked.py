@@ -11,8 +11,7 @@ from sklearn.utils import check_random_state
 from skope_ope.evaluators._names import default_evaluators, evaluator_named
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.base._question import policies_by_name, question_about
-from skope_ope.evaluators.core._seeds import with_seed
-from skope_ope.evaluators.core._wrapped import bare, name_of
+from skope_ope.evaluators.core._wrapped import bare, name_of, with_seed
 from skope_ope.logs._labels import kind_of_labels
 
 # What the rows need that are left out of the first table.

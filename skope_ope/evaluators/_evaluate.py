@@ -27,7 +27,7 @@ from skope_ope.evaluators.base._question import refuse_weights
 from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._counted import Counted
 from skope_ope.evaluators.core._jobs import evaluate_jobs, prepared_job
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
+from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.evaluators.sequential._sequential_values import (

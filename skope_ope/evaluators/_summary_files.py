@@ -1,18 +1,221 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files of summaries: a header and arrays, in numpy's or Arrow's format, no pickle."""
+"""Files of summaries: facts that must agree, and arrays; no pickle."""
 
 import io
 import json
 import os
+import types
+import warnings
+from contextlib import suppress
+from functools import partial
+from numbers import Real
 from pathlib import Path
 from uuid import uuid4
 from zipfile import ZipFile
 
 import numpy as np
 
-from skope_ope.logs._labels import STORED_KINDS
+from skope_ope.evaluators._names import ALL
+from skope_ope.evaluators.core._summary import (
+    evaluator_text,
+    policy_text,
+    text_of_model,
+)
+from skope_ope.exceptions import OPEWarning
+from skope_ope.logs._labels import STORED_KINDS, UNKNOWN, kind_of_labels
 from skope_ope.logs._text_files import check_unpacked_size, read_members
+from skope_ope.logs._validation import plain
+
+FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    partial,
+)
+NAMED = "named"  # begins what is known of a policy with a name
+INPUTS = ("reward_model", "cv")  # no part of what sums become
+COLUMNS = (  # of files, which must be the same
+    "action",
+    "reward",
+    "propensity",
+    "group",
+    "logging_proba",
+    "logger",
+    "logger_proba",
+    "sample_weight",
+    "slate",
+    "slot_reward",
+)
+
+
+class NotRestored(ValueError):
+    """The file says what the caller must pass."""
+
+
+def facts(policies, evaluators, logs, reward_model=None):
+    """Return what must be the same in all summaries that add up, as texts by name."""
+    roles = getattr(logs, "roles", {})
+    found = {"kind of logs": getattr(logs, "_log_type", type(logs)).__name__}
+    for role in COLUMNS:
+        found[f"{role} column"] = _column_text(roles.get(role))
+    found["reward_range"] = str(logs.reward_range)
+    found["type of the actions"] = kind_of_labels(getattr(logs, "actions", None))
+    found["type of the loggers"] = _kind_of(logs, "logger", "loggers")
+    found["type of the groups"] = _kind_of(logs, "group", "groups")
+    for name, policy in policies.items():
+        found[_title("policy", name)] = _text_of_policy(policy, name)
+    for name, evaluator in evaluators.items():
+        found[_title("evaluator", name)] = evaluator_text(evaluator)
+    if reward_model is not None:
+        found["shared reward model"] = text_of_model(reward_model)
+    return found
+
+
+def common_facts(one, two):
+    """Return the facts of both; raise where they contradict each other."""
+    # Policies of one name that hold something else warn: a name may stand for what was
+    # retrained every day.
+    unlike = [
+        f"{name} ({_shown(one, name)}, and {_shown(two, name)})"
+        for name in dict.fromkeys([*one, *two])
+        if _differ(one.get(name), two.get(name))
+    ]
+    if unlike:
+        raise ValueError(
+            f"these summaries cannot be added: they differ in {'; '.join(unlike)}. "
+            "Summarize all parts with the same arguments."
+        )
+    found = {name: one[name] or two[name] for name in one}
+    others = [name for name in one if _is_another(one[name], two[name])]
+    if others:
+        warnings.warn(
+            "the summaries hold different policies with the same name: "
+            f"{', '.join(others)}. Each round was weighted by the policy of its "
+            "summary. So the sum is the value of changing policies this way, not "
+            "the value of the last policy. If you want their values apart, give "
+            "each policy a different name.",
+            OPEWarning,
+            stacklevel=3,
+        )
+    return found | dict.fromkeys(others, f"{NAMED}, several")
+
+
+def stored_evaluator(evaluator):
+    """Return the class and the plain parameters of an evaluator, for JSON."""
+    params = evaluator.get_params(deep=False)
+    kept = {name: plain(value) for name, value in params.items() if _is_plain(value)}
+    lost = [name for name in params if name not in kept and name not in INPUTS]
+    return {"class": type(evaluator).__name__, "params": kept, "lost": lost}
+
+
+def read_evaluator(name, stored, given):
+    """Return an evaluator as `stored_evaluator` describes it."""
+    if name in given:
+        found = given[name]
+        if type(found).__name__ != stored["class"]:
+            raise NotRestored(
+                f"evaluators[{name!r}] is a {type(found).__name__}, but the file "
+                f"was made with a {stored['class']}. Pass one of that class."
+            )
+        return found
+    kind = ALL.get(stored["class"])
+    if kind is None or stored["lost"]:
+        why = f"its parameters {stored['lost']} are not stored"
+        if kind is None:
+            why = f"{stored['class']} is not an evaluator of skope_ope"
+        raise NotRestored(
+            f"the file cannot restore evaluator {name!r}: {why}. Pass it: "
+            f"ValueSummary.load(path, evaluators={{{name!r}: {stored['class']}(...)}})."
+        )
+    found = kind(**stored["params"])
+    found._validate_params()
+    return found
+
+
+def _is_plain(value):
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and all(
+            map(_is_plain, value.values())
+        )
+    return value is None or isinstance(value, (str, bool, Real))
+
+
+def _text_of_policy(policy, name):
+    if isinstance(policy, str):
+        return policy_text(policy)
+    if name is not None:  # what it holds is told where it can be
+        if not _holds_function(policy):
+            with suppress(ValueError):
+                return f"{NAMED}, {policy_text(policy)}"
+        return NAMED
+    if _holds_function(policy):
+        raise ValueError(
+            "a function without a name cannot be recognised in another process or "
+            "on another day. Name the policy: pass a dict, {'new': policy}."
+        )
+    try:
+        return policy_text(policy)
+    except ValueError as error:
+        raise ValueError(
+            f"this {type(policy).__name__} cannot be told from other policies of "
+            "its class. Name the policy: pass a dict, {'new': policy}."
+        ) from error
+
+
+def _holds_function(policy):
+    """Whether a policy is a function, or has one among its parameters."""
+    if isinstance(policy, FUNCTIONS):
+        return True
+    if isinstance(policy, dict):
+        return any(map(_holds_function, policy.values()))
+    if isinstance(policy, (list, tuple)):
+        return any(map(_holds_function, policy))
+    if hasattr(policy, "get_params") and not isinstance(policy, type):
+        return _holds_function(policy.get_params(deep=False))
+    return False
+
+
+def _column_text(columns):
+    if columns is None:
+        return UNKNOWN  # logs in memory do not tell: it contradicts nothing
+    return columns if isinstance(columns, str) else ", ".join(map(str, columns))
+
+
+def _kind_of(logs, field, labels):
+    """Return the kind of the labels of a field."""
+    if hasattr(logs, "partitions"):
+        return logs._label_kind(field)
+    known = getattr(logs, field, None) is not None
+    return kind_of_labels(getattr(logs, labels)) if known else UNKNOWN
+
+
+def _differ(one, two):
+    if one is None or two is None:  # not even asked of one of them
+        return True
+    if _is_named(one) and _is_named(two):
+        return False
+    return bool(one and two and one != two)
+
+
+def _is_named(text):
+    return text == NAMED or text.startswith(f"{NAMED}, ")
+
+
+def _is_another(one, two):
+    """Whether two policies of one name are known to be others."""
+    return _is_named(one) and _is_named(two) and NAMED not in (one, two) and one != two
+
+
+def _shown(found, name):
+    return found.get(name) or "none"
+
+
+def _title(what, name):
+    return what if name is None else f"{what} {name!r}"
+
 
 SUFFIXES = (".npz", ".arrow")
 KIND = "skope_ope summary"

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from skope_ope._types import ArrayLike, PolicyLike, RandomSeed, RewardModelLike
 from skope_ope.evaluators._asked import asked
 from skope_ope.evaluators._recommended import recommend
-from skope_ope.evaluators._summary_facts import (
+from skope_ope.evaluators._summary_files import (
     NotRestored,
     common_facts,
+    damaged,
     facts,
     read_evaluator,
+    read_file,
     stored_evaluator,
+    write_file,
 )
-from skope_ope.evaluators._summary_files import damaged, read_file, write_file
 from skope_ope.evaluators._value_table import ValueTable, rows_of, warn_once
 from skope_ope.evaluators.base._summed_values import ValuesOfSums, sums_of
 from skope_ope.evaluators.core._counted import Counted

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from skope_ope._progress import step
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
-from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS
 from skope_ope.learning import _softmax as softmax
 from skope_ope.learning._logs_policy import (
     LogsPolicy,

@@ -39,7 +39,7 @@ from skope_ope.evaluators.base._question import (
     several_times,
 )
 from skope_ope.evaluators.base._summed_values import sums_of
-from skope_ope.evaluators.core._assumptions import rests_on_propensities
+from skope_ope.evaluators.core._evidence import rests_on_propensities
 from skope_ope.evaluators.core._logged_value import logged_value
 from skope_ope.evaluators.core._paired_differences import on_common_rounds
 from skope_ope.evaluators.core._rows import FormulaTerms

@@ -17,8 +17,7 @@ from skope_ope._inside import fitted_part, inside
 from skope_ope._types import AnyEvaluator, PolicyLike
 from skope_ope._user_line import warn_user
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
-from skope_ope.evaluators.core._seeds import with_seed
-from skope_ope.evaluators.core._wrapped import bare
+from skope_ope.evaluators.core._wrapped import bare, with_seed
 from skope_ope.evaluators.sequential import DRns, RejectionSampling
 from skope_ope.evaluators.slate import PseudoInverse
 from skope_ope.evaluators.static import DirectMethod, DoublyRobust

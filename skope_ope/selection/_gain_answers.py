@@ -31,15 +31,15 @@ from typing import NamedTuple
 
 from scipy.special import ndtri
 
-from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS, UNTOLD
-from skope_ope.evaluators.core._missing_part import (
+from skope_ope.evaluators.core._evidence import (
     BETTER,
     WORSE,
     turned,
     weight_findings,
 )
+from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS, UNTOLD
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._verdict_reasons import NO_ESTIMATE
+from skope_ope.evaluators.core._verdict import NO_ESTIMATE
 from skope_ope.exceptions import (
     AdaptiveLoggerWarning,
     ExplorationWarning,
@@ -156,7 +156,7 @@ def missing_doubts(name, baseline, gain, reference):
 
 def weight_doubts(name, gain, interval):
     """Return doubts that the mean weights raise about a gain."""
-    found = weight_findings(gain._grounds, interval)
+    found = weight_findings(gain._evidence, interval)
     told = [(one, one.found.rstrip(".").partition(". ")[0]) for one in found]
     return [
         Doubt(name, text[0].lower() + text[1:], one.category, BOTH, one.name)

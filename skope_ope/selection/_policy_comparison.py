@@ -13,10 +13,13 @@ from scipy.optimize import brentq
 
 from skope_ope.evaluators._names import told_row
 from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators.core._assumptions import NOTHING_OUTSIDE, slates_assumed
-from skope_ope.evaluators.core._grounds import ESTIMATED
+from skope_ope.evaluators.core._evidence import (
+    ESTIMATED,
+    NOTHING_OUTSIDE,
+    slates_assumed,
+)
 from skope_ope.evaluators.core._lift import Lift
-from skope_ope.evaluators.core._verdict_reasons import VerdictThresholds
+from skope_ope.evaluators.core._verdict import VerdictThresholds
 from skope_ope.logs._html import table_html, with_bars
 from skope_ope.logs._shown_numbers import (
     decimals,
@@ -187,14 +190,14 @@ class PolicyComparison(ValueTable):
         """Under which a choice holds, and no log shows it; empty: under none."""
         return (
             NOTHING_OUTSIDE
-            if self._first_gain._grounds.propensities == ESTIMATED
+            if self._first_gain._evidence.propensities == ESTIMATED
             else ""
         )
 
     @property
     def _assumed(self):
         """What the gains assume of slates, a list of sentences."""
-        return slates_assumed(self._first_gain._grounds)
+        return slates_assumed(self._first_gain._evidence)
 
     @property
     def n_rounds(self) -> int:

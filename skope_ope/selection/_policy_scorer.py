@@ -17,9 +17,8 @@ from skope_ope._user_line import warn_user
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import ratio
-from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.core._slates import SlateValue
-from skope_ope.evaluators.core._wrapped import bare
+from skope_ope.evaluators.core._wrapped import bare, with_seed
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range

@@ -26,8 +26,8 @@ from skope_ope.evaluators._recommended import (
 )
 from skope_ope.evaluators.adaptive_logger import AdaptiveDR, AdaptiveIPS
 from skope_ope.evaluators.base._question import policies_by_name, several_times
-from skope_ope.evaluators.core._positive_rounds import combined_weights
-from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.evaluators.core._rounds import combined_weights
+from skope_ope.evaluators.core._wrapped import with_seed
 from skope_ope.evaluators.multi_logger import MultiLoggerIPS
 from skope_ope.evaluators.scavenging import (
     AttentionDecay,

@@ -27,7 +27,7 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators import ValueSummary, evaluate
-from skope_ope.evaluators.core._extremes import Extremes
+from skope_ope.evaluators.core._largest_deviation import Extremes
 from skope_ope.exceptions import FewEventsWarning, OPEWarning
 
 K = 3

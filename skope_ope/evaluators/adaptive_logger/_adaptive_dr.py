@@ -13,8 +13,7 @@ from skope_ope._sklearn import Interval
 from skope_ope._types import RewardModelLike
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
 from skope_ope.evaluators.adaptive_logger._earlier_models import earlier_source
-from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS, Requires
 
 
 class AdaptiveDR(AdaptiveLoggerEvaluator):

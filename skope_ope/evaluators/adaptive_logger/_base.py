@@ -18,11 +18,11 @@ from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._overlap import Overlap, Support, weight_entries
+from skope_ope.evaluators.core._overlap_findings import overlap_findings
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._reach import CornerReach, terms_at
 from skope_ope.evaluators.core._requires import LogFacts
-from skope_ope.evaluators.core._rounds import Rounds
+from skope_ope.evaluators.core._rounds import PositiveRounds, Rounds, combined_weights
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._summary import Summary
 from skope_ope.evaluators.core._target import Target, check_target
@@ -32,7 +32,6 @@ from skope_ope.evaluators.core._warnings import (
     warnings_of,
 )
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
-from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.sequential._log_facts import first_reversal
 from skope_ope.evaluators.sequential._warnings import reversal_warnings
 from skope_ope.exceptions import LogsWarning

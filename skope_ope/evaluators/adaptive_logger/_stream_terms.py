@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skope_ope.evaluators.core._engine import WEIGHTS, Extract, terms_of
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
+from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.evaluators.core._weight_bound import stated_weight
 from skope_ope.logs import BanditLogs

@@ -27,19 +27,19 @@ from skope_ope._user_line import warn_user
 from skope_ope.evaluators.base._question import question_about, refuse_weights
 from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._auto import with_numbers
+from skope_ope.evaluators.core._design import Sampling
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._model_of_fit import checked_model
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._proposal import Sampling
 from skope_ope.evaluators.core._requires import (
     Requires,
     check_refittable,
     check_required,
+    checked_model,
 )
 from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._warnings import rounds_warnings
-from skope_ope.evaluators.parts._partition_sums import head_of
+from skope_ope.evaluators.parts._part_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._lazy_logs import LazyLogs, refuse_lazy

@@ -10,9 +10,9 @@ import numpy as np
 
 from skope_ope._meant import meant
 from skope_ope._parallel import check_n_jobs
-from skope_ope.evaluators.core._model_of_fit import check_model_of_call
+from skope_ope.evaluators.core._requires import check_model_of_call
 from skope_ope.evaluators.frames._frame_log import FIRST
-from skope_ope.evaluators.parts._partition_sums import head_of
+from skope_ope.evaluators.parts._part_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs, seeing_first
 from skope_ope.policies._action_probabilities import (

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import nan
 
 import numpy as np
 
+from skope_ope.evaluators.core._auto import auto_parameters
 from skope_ope.evaluators.core._counted import Counted
 from skope_ope.evaluators.core._design import Frame, in_order
 from skope_ope.evaluators.core._drowned import beyond_floats
@@ -18,23 +20,97 @@ from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._known_of_sums import known_of_sums
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
 from skope_ope.evaluators.core._logged_value import logged_value_of_sums
-from skope_ope.evaluators.core._logger_mixture import doubt_of_parts
+from skope_ope.evaluators.core._loggers import doubt_of_parts
 from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._requires import LogFacts
 from skope_ope.evaluators.core._rows import RowsGone
-from skope_ope.evaluators.core._summary import LOGGER
+from skope_ope.evaluators.core._summary import (
+    LOGGER,
+    refuse_unstated_model,
+    resolved_for_parts,
+)
 from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._values_of_groups import NO_GROUP_VALUE
 from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
 from skope_ope.evaluators.frames._frame_sums import frame_sums
-from skope_ope.evaluators.parts._partition_sums import logger_shares, partition_sums
+from skope_ope.evaluators.parts._part_sums import (
+    logger_shares,
+    partition_sums,
+    sums_of_part,
+)
 from skope_ope.evaluators.parts._rows_of_files import (
     Reading,
     RowsOfFiles,
     resolved,
     with_rows,
 )
-from skope_ope.evaluators.parts._stated import Stated
 from skope_ope.exceptions import SupportWarning
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What every part of a log is asked, wherever it lies."""
+
+    policies: dict  # by name
+    evaluators: dict  # by name
+    sources: dict  # reward sources by name of the evaluator
+    n_total: int | None = None  # rounds of the whole log, where that is known
+    is_whole: bool = False  # whether nothing will be added to the sums
+    # Shares of the loggers in the whole log, where their mixture enters
+    shares: dict | None = None
+    by: tuple = ()  # columns by whose values sums are wanted, too
+    # Evaluators with a number in the place of "auto", by name and policy
+    resolved: dict = field(default_factory=dict)
+
+    def evaluator(self, name, policy):
+        """Return the evaluator that values a policy."""
+        return self.resolved.get((name, policy), self.evaluators[name])
+
+    def sums_of(self, logs, sample_weight=None):
+        """Return the `PartSums` of a part of the log."""
+        return sums_of_part(
+            self.policies,
+            self.evaluators,
+            logs,
+            sources=self.sources,
+            n_total=self.n_total,
+            shares=self.shares,
+            by=list(self.by) or None,
+            sample_weight=sample_weight,
+            resolved=self.resolved,
+        )
+
+    @property
+    def facts(self):
+        """What is known of the whole log."""
+        return LogFacts(self.n_total if self.is_whole else None, in_parts=True)
+
+    def checked(self, head):
+        """Return the same with evaluators that need nothing of the whole log any more.
+
+        Parameters
+        ----------
+        head : BanditLogs or SlateLogs
+            A few rounds.
+
+        Raises
+        ------
+        ValueError
+            If something depends on the whole log, and nothing states it. Numbers that
+            are chosen for each policy wait until the rounds are read.
+        """
+        facts, ready = replace(self.facts, logs=head), {}
+        for name, evaluator in self.evaluators.items():
+            if self.is_whole and auto_parameters(evaluator):
+                ready[name] = evaluator
+                continue
+            fitted = copy(evaluator)
+            if name in self.sources:
+                fitted._take_source(self.sources[name])
+            refuse_unstated_model(fitted)
+            ready[name] = resolved_for_parts(evaluator, facts)
+        return replace(self, evaluators=ready)
+
 
 ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
 

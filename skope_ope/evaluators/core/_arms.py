@@ -22,27 +22,24 @@ import numpy as np
 
 from skope_ope.evaluators.core._drowned import lost_finding
 from skope_ope.evaluators.core._estimate import Estimate, error_of
-from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._functions import Shares, mean
 from skope_ope.evaluators.core._largest_deviation import (
     LargestDeviation,
     WeightedRewards,
 )
 from skope_ope.evaluators.core._mean_weight import (
     EFFECT,
+    MADE_FROM_ACTIONS,
     deviations,
+    high_mean_finding,
     log_evidence,
     squares_about,
-)
-from skope_ope.evaluators.core._mean_weight import SURE as EVIDENT
-from skope_ope.evaluators.core._mean_weight_findings import (
-    MADE_FROM_ACTIONS,
-    high_mean_finding,
     wrong_propensities,
 )
-from skope_ope.evaluators.core._pooling import Shares
+from skope_ope.evaluators.core._mean_weight import SURE as EVIDENT
+from skope_ope.evaluators.core._overlap_findings import no_overlap_finding
 from skope_ope.evaluators.core._products import total
 from skope_ope.evaluators.core._reach import refuse_stated
-from skope_ope.evaluators.core._support_findings import no_overlap_finding
 from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.core._weight_bound import LOGGED, POSSIBLE
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning

@@ -37,8 +37,7 @@ from skope_ope.evaluators.core._engine import (
     terms_of,
 )
 from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._rounds import Rounds
+from skope_ope.evaluators.core._rounds import PositiveRounds, Rounds
 from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.core._target import Target
 

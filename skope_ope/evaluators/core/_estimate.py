@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 r"""The one statistic: a smooth function of sums, and how sure it is.
 
-With :math:`\lambda_s` what a round of stratum s counts (see `_pooling`),
+With :math:`\lambda_s` what a round of stratum s counts (see `_functions`),
 
 .. math:: \hat V = f(m), \qquad m = \sum_s \lambda_s \sum_{i \in s} \omega_i t_i,
 
@@ -31,8 +31,7 @@ import numpy as np
 
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._blocks import blocks
-from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._pooling import pooled
+from skope_ope.evaluators.core._functions import mean, pooled
 from skope_ope.evaluators.core._products import quadratic, straight, total
 from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.logs._factorise import factorise

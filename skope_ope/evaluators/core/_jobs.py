@@ -6,6 +6,7 @@ from functools import partial
 
 from skope_ope.evaluators.core._auto import RowsInMemory
 from skope_ope.evaluators.core._blocks import Observer
+from skope_ope.evaluators.core._design import PLAIN_WEIGHT, weight_of
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import (
     NOTHING,
@@ -16,14 +17,12 @@ from skope_ope.evaluators.core._engine import (
 )
 from skope_ope.evaluators.core._known_of_sums import known_of_sums
 from skope_ope.evaluators.core._largest_deviation import WeightedRounds
-from skope_ope.evaluators.core._logger_mixture import LoggerMixture
-from skope_ope.evaluators.core._loggers import Loggers
+from skope_ope.evaluators.core._loggers import LoggerMixture, Loggers
 from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._plain_weights import (
     plain_weights_of,
 )
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._proposal import PLAIN_WEIGHT, weight_of
 from skope_ope.evaluators.core._requires import check_refittable
 from skope_ope.evaluators.core._rows import FormulaTerms, Rows
 from skope_ope.evaluators.core._summary import Summary, summary_of

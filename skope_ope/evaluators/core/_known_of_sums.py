@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from skope_ope.evaluators.core._arms import known_of_arms
+from skope_ope.evaluators.core._diagnostics import DiagnosticEntries
 from skope_ope.evaluators.core._drowned import (
     drowned_finding,
     huge_finding,
@@ -16,21 +17,22 @@ from skope_ope.evaluators.core._drowned import (
     is_huge,
     lost_finding,
 )
-from skope_ope.evaluators.core._entries import DiagnosticEntries
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._largest_deviation import LargestDeviation
+from skope_ope.evaluators.core._overlap_findings import (
+    overlap_findings,
+    support_findings,
+)
 from skope_ope.evaluators.core._plain_weights import bernstein_bound, keeps_range
 from skope_ope.evaluators.core._rounds import known_shift
 from skope_ope.evaluators.core._slates import known_of_slates
-from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._warnings import (
     learning_warnings,
     propensity_warnings,
     unformed_warning,
     warnings_of,
 )
-from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.logs._known_range import known_range
 
 

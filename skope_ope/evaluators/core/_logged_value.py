@@ -8,16 +8,19 @@ import numpy as np
 
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._halves import in_upper_half
-from skope_ope.evaluators.core._largest_deviation import LargestDeviation, effective
+from skope_ope.evaluators.core._largest_deviation import (
+    Extremes,
+    LargestDeviation,
+    effective,
+)
 from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._products import total
 from skope_ope.evaluators.core._reach import refuse_stated
 from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sums import WEIGHT, sums_of_rounds
 from skope_ope.logs._known_range import known_range

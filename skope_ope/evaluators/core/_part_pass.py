@@ -12,6 +12,7 @@ from numbers import Real
 import numpy as np
 
 from skope_ope.evaluators.core._blocks import Observer, blocks
+from skope_ope.evaluators.core._design import kind_of_sums, tallied_as
 from skope_ope.evaluators.core._divergence_sums import (
     LoggerStrata,
     PooledDivergences,
@@ -20,12 +21,10 @@ from skope_ope.evaluators.core._divergence_sums import (
     with_roots,
 )
 from skope_ope.evaluators.core._engine import Job, offset_of, run
-from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._halves import in_upper_half
-from skope_ope.evaluators.core._largest_deviation import WeightedRewards
+from skope_ope.evaluators.core._largest_deviation import Extremes, WeightedRewards
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._part_weights import KINDS, LOGGERS, ROUNDS, Wanted
-from skope_ope.evaluators.core._proposal import kind_of_sums, tallied_as
 from skope_ope.evaluators.core._slates import add_slates
 from skope_ope.evaluators.core._summary import SumsByDesign
 from skope_ope.evaluators.core._sums import (

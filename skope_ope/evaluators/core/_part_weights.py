@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Observers of the weights of policies in a part of a log.
+"""Observers of what policies want of actions, and of their weights, in part of a log.
 
 Each kind of weights is summed with its bounded form, as `Overlap` needs them: against
 the propensities of one logger, of every logger by itself, or of their mixture.
@@ -10,11 +10,15 @@ import numpy as np
 
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._blocks import Observer
+from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._loggers import SURE, label_list
 from skope_ope.evaluators.core._mean_weight import bounded
+from skope_ope.evaluators.core._overlap import Support
+from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._tally import Tally, both_ranges
 from skope_ope.evaluators.core._weight_bound import BoundInPass, WeightBound
+from skope_ope.logs._validation import plain
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 UNKNOWN_LENGTH = 1_000_000  # rounds of a log, where their number is not known
@@ -283,3 +287,58 @@ class Wanted(Observer):
 def _counted(block, values):
     """Return values of rounds times their sample weights."""
     return values if block.omega is None else block.omega * values
+
+
+LOGGED_PROBA = Extract(lambda rounds: (rounds.pi,))
+
+
+class ActionShares(Observer):
+    """Observes what one policy wants of every action, and at which weights."""
+
+    def __init__(self, positive):
+        self.positive, self.limit = positive, positive.n**0.5
+        self.wanted, self.unsupported, self.unreached = None, None, float("nan")
+
+    def see(self, key, target):
+        """Add what the policy does in a block."""
+        table, block = target.table, target.block
+        if table is None:
+            return
+        omega = np.ones(len(table)) if block.omega is None else block.omega
+        if self.wanted is None:
+            self.wanted, self.unsupported = np.zeros((2, table.shape[1]))
+            if block.logs.logging_proba is not None:
+                self.unreached = 0.0
+        self.wanted += omega @ table / self.positive.n
+        if target.missing:
+            lost = np.where(target.impossible, table, 0.0)
+            self.unsupported += omega @ lost / self.positive.n
+        mu = block.logs.logging_proba
+        if mu is not None and mu[block.rows].min() < 1 / self.limit:
+            beyond = np.where(table > self.limit * mu[block.rows], table, 0.0)
+            self.unreached += float(omega @ beyond.sum(axis=1)) / self.positive.n
+
+
+def support_of_actions(target, logs):
+    """Return what `SupportDisplay` shows of a policy on the rounds of some logs."""
+    positive = PositiveRounds(logs, combined_weights(logs, None))
+    support, shares = Support(positive), ActionShares(positive)
+    given = logs, target, None, positive, [support, shares]
+    [pi] = terms_of(LOGGED_PROBA, *given, tables=True)
+    rounds = positive.logs
+    omega = np.ones(positive.n) if positive.omega is None else positive.omega
+    omega, code, K = positive.of(omega), rounds.action_index, logs.n_actions
+    if rounds.logging_proba is None:
+        logger_share = np.bincount(code, omega, K) / positive.n
+    else:
+        logger_share = omega @ rounds.logging_proba / positive.n
+    found = {
+        "labels": [plain(action) for action in logs.actions],
+        "policy_share": shares.wanted,
+        "logger_share": logger_share,
+        "unsupported": shares.unsupported,
+    }
+    if rounds.propensity is not None:
+        w = omega * positive.of(pi) / rounds.propensity
+        found["weight_sums"] = np.bincount(code, w, K), np.bincount(code, w * w, K)
+    return found

@@ -16,8 +16,8 @@ from skope_ope._types import Array
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._drowned import beyond_floats, within_floats
-from skope_ope.evaluators.core._grounds import (
-    Grounds,
+from skope_ope.evaluators.core._evidence import (
+    Evidence,
     missing_weight,
     propensities_of,
     width_where_weights_tell,
@@ -32,8 +32,7 @@ from skope_ope.evaluators.core._reach import StatedReach, without_model
 from skope_ope.evaluators.core._rows import RowsGone
 from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
-from skope_ope.evaluators.core._verdict import Verdict, verdict_on
-from skope_ope.evaluators.core._verdict_reasons import VerdictThresholds
+from skope_ope.evaluators.core._verdict import Verdict, VerdictThresholds, verdict_on
 from skope_ope.evaluators.core._warnings import (
     group_warnings,
     one_unit_warnings,
@@ -116,7 +115,7 @@ class PolicyValue(
     _operands = None  # of a difference of values that are not about all rounds
     _pair = None  # the two values of a difference
     _resamples = True  # whether its rounds may be drawn anew, each by itself
-    _inherited = None  # `Grounds` of the values that it was made from
+    _inherited = None  # `Evidence` of the values that it was made from
     _walked = False  # whether it was found along the rounds, in their order
 
     def __init__(
@@ -308,13 +307,13 @@ class PolicyValue(
         return verdict_on(self, VerdictThresholds())
 
     @property
-    def _grounds(self):
+    def _evidence(self):
         """What the value rests on, and the values that it was made from."""
         derived = self._inherited is not None
         evaluators = () if derived else (self.estimator,)
         size, propensities = self.effective_sample_size, self._propensities
         found = self.diagnostics
-        own = Grounds(
+        own = Evidence(
             self.warnings,
             size,
             propensities,
@@ -325,7 +324,7 @@ class PolicyValue(
             found.get("mean_weight", np.nan) + 1 - found.get("expected_weight", 1.0),
             found.get("mean_weight_z", np.nan),
         )
-        return own.beside(self._inherited) if derived else own
+        return own.merged(self._inherited) if derived else own
 
     @cached_property
     def _propensities(self):
@@ -355,9 +354,9 @@ class PolicyValue(
 
     def _resting_on(self, *values):
         """Return the same value, which rests on what some others rest on, too."""
-        first, *others = (value._grounds for value in values)
+        first, *others = (value._evidence for value in values)
         out = copy(self)
-        out._inherited = reduce(Grounds.beside, others, first)
+        out._inherited = reduce(Evidence.merged, others, first)
         return out
 
     def _at(self, logs):

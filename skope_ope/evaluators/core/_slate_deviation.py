@@ -14,9 +14,9 @@ import numpy as np
 from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._extremes import NONE
 from skope_ope.evaluators.core._functions import mean, ratio, sum_of_two
 from skope_ope.evaluators.core._largest_deviation import (
+    NONE,
     LargestDeviation,
     effective,
     influence,

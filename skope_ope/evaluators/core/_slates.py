@@ -19,11 +19,17 @@ from skope_ope.evaluators.core._halves import in_upper_half, rounds_of_halves
 from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._overlap import Overlap, weight_entries
+from skope_ope.evaluators.core._overlap_findings import (
+    no_overlap_finding,
+    no_round_finding,
+    not_normalised_finding,
+    slate_weight_findings,
+)
 from skope_ope.evaluators.core._part_weights import ROUNDS, UNKNOWN_LENGTH
 from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._reach import range_only
+from skope_ope.evaluators.core._rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._slate_deviation import (
     SlateDeviation,
@@ -32,14 +38,8 @@ from skope_ope.evaluators.core._slate_deviation import (
 )
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._sums import halves_of, weighted_of, weights_of
-from skope_ope.evaluators.core._support_findings import (
-    no_overlap_finding,
-    no_round_finding,
-    not_normalised_finding,
-)
 from skope_ope.evaluators.core._tally import Tally
 from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
-from skope_ope.evaluators.core._weight_findings import slate_weight_findings
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs._slate_fields import has_slot_rewards

@@ -18,6 +18,7 @@ import numpy as np
 
 from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._arms import Arms
+from skope_ope.evaluators.core._design import tallied_as
 from skope_ope.evaluators.core._estimate import (
     ROUNDING,
     Estimate,
@@ -25,12 +26,10 @@ from skope_ope.evaluators.core._estimate import (
     difference,
     freedom_of_difference,
 )
-from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._functions import mean, pooled, stratified
 from skope_ope.evaluators.core._loggers import label_list
-from skope_ope.evaluators.core._overlaps import overlap_of
-from skope_ope.evaluators.core._pooling import pooled, stratified
+from skope_ope.evaluators.core._overlap import overlap_of
 from skope_ope.evaluators.core._products import quadratic, total
-from skope_ope.evaluators.core._proposal import tallied_as
 from skope_ope.evaluators.core._slates import overlaps_of_slates
 from skope_ope.evaluators.core._sums import REWARD, weights_of
 from skope_ope.logs._validation import plain

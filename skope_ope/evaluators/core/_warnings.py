@@ -7,9 +7,9 @@ from math import isnan
 import numpy as np
 
 from skope_ope.evaluators.core._estimate import FEW_CLUSTERS
-from skope_ope.evaluators.core._mean_weight_findings import mean_weight_findings
-from skope_ope.evaluators.core._support_findings import no_round_finding
-from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
+from skope_ope.evaluators.core._loggers import SURPRISE, chance_if_uniform
+from skope_ope.evaluators.core._mean_weight import mean_weight_findings
+from skope_ope.evaluators.core._overlap_findings import no_round_finding
 from skope_ope.exceptions import (
     FewGroupsWarning,
     LearnedRoundsWarning,

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Evaluators inside of searches and Pipelines, and the rounds that these make."""
+"""Evaluators inside of searches and Pipelines, rounds that these make; seeds."""
 
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -8,8 +8,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._inside import is_search, no_best
-from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.logs.lazy._lazy_logs import REMEDY, LazyLogs
+
+
+def with_seed(estimator, rng):
+    """Set the random_state parameters that are None, in the order of their names."""
+    seeds = {
+        name: rng.randint(2**31 - 1)
+        for name, value in sorted(estimator.get_params(deep=True).items())
+        if name.split("__")[-1] == "random_state" and value is None
+    }
+    return estimator.set_params(**seeds) if seeds else estimator
 
 
 def bare(evaluator, logs, tune=False):

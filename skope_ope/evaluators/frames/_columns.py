@@ -115,10 +115,10 @@ def label_known(name):
 
 def are_finite(columns):
     """Return whether none of some numbers is null, NaN or infinite."""
-    return total([one * 0.0 for one in columns]) == 0.0  # NaN * 0 and inf * 0 are NaN
+    return sum_of([one * 0.0 for one in columns]) == 0.0  # NaN * 0 and inf * 0 are NaN
 
 
-def total(columns):
+def sum_of(columns):
     """Return the sum of many columns; a null among them makes it null."""
     return Column("sum", *map(_key, columns))
 

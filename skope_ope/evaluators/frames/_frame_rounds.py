@@ -13,7 +13,7 @@ from skope_ope.evaluators.core._rounds import known_shift
 from skope_ope.evaluators.frames._columns import (
     all_of,
     label_is,
-    total,
+    sum_of,
     where,
 )
 from skope_ope.evaluators.frames._frame_query import INSTEAD, LARGEST
@@ -170,13 +170,13 @@ class FrameRounds:
                 f"column per {role}."
             )
         flags = [label_is(found.key[1], label) for label in labels]
-        known = total([flag.astype(float) for flag in flags])
+        known = sum_of([flag.astype(float) for flag in flags])
         self.query.check(
             self.query.define(known) > 0.5,
             f"column {column!r}: the label is not among the {len(labels)} {role}s",
         )
         pairs = zip(flags, columns, strict=True)
-        return self.query.define(total([where(*pair, 0.0) for pair in pairs]))
+        return self.query.define(sum_of([where(*pair, 0.0) for pair in pairs]))
 
     # -- policies and models -----------------------------------------------------
     def policy(self, what, name):
@@ -189,7 +189,7 @@ class FrameRounds:
             return PolicyColumns(self, self._number(names[0], who, *limits), None)
         found = [self.query.number(one, who) for one in names]
         near = PROBA_TOLERANCE
-        whole = self.query.define(total(found))
+        whole = self.query.define(sum_of(found))
         fit = [one >= 0 for one in found] + [whole >= 1 - near, whole <= 1 + near]
         self.query.check(
             all_of(fit),
@@ -216,20 +216,21 @@ class FrameRounds:
         """Return the model values of a policy and of the logged actions."""
         source = getattr(source, "number", getattr(source, "name", source))
         if isinstance(source, Real):
-            return self.query.define(total(policy.table) * float(source)), float(source)
+            number = float(source)
+            return self.query.define(sum_of(policy.table) * number), number
         who = f"the reward model of {name}"
         names = self._columns_of(source, who, "predictions")
         found = [self._number(one, who, "model values must be finite") for one in names]
         logged = self._logged(found)
         pairs = zip(policy.table, found, strict=True)
-        return self.query.define(total([pi * q for pi, q in pairs])), logged
+        return self.query.define(sum_of([pi * q for pi, q in pairs])), logged
 
     @cached_property
     def mixture(self):
         """The probability of the logged action under several loggers."""
         pairs = zip(self.loggers, self.logger_proba, strict=True)
         found = self.query.define(
-            total([proba * self.shares[label] for label, proba in pairs])
+            sum_of([proba * self.shares[label] for label, proba in pairs])
         )
         self.query.check_number(
             found,
@@ -257,4 +258,4 @@ class PolicyColumns:
 
     def of(self, codes):
         """Return the probability of a set of actions."""
-        return total([self.table[code] for code in codes])
+        return sum_of([self.table[code] for code in codes])

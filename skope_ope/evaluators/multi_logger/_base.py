@@ -7,8 +7,8 @@ from math import isnan
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.core._design import Sampling
 from skope_ope.evaluators.core._loggers import label_list
-from skope_ope.evaluators.core._proposal import Sampling
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.multi_logger._facts import EntriesByLogger
 from skope_ope.evaluators.multi_logger._poolings import (

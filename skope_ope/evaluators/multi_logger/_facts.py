@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope.evaluators.core._jobs import passed
-from skope_ope.evaluators.core._overlaps import by_logger
+from skope_ope.evaluators.core._overlap import by_logger
 from skope_ope.evaluators.core._summary import summary_of
 from skope_ope.evaluators.multi_logger._divergences import pooling_variance_ratio
 

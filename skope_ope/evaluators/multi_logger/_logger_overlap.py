@@ -12,9 +12,9 @@ from skope_ope.evaluators.core._design import partial_sums
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import NOTHING, Job, TermStore
 from skope_ope.evaluators.core._loggers import Loggers
-from skope_ope.evaluators.core._overlaps import MixtureOverlap, by_logger
+from skope_ope.evaluators.core._overlap import MixtureOverlap, by_logger
 from skope_ope.evaluators.core._part_pass import PartPass
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
+from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._summary import Summary
 from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._tally import RoundCounts

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from skope_ope._types import ArrayLike, RewardModelLike, SplitterLike
 from skope_ope.evaluators.core import _functions
-from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._proposal import weight_of
+from skope_ope.evaluators.core._design import weight_of
+from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._rounds import weighted_residual
 from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator

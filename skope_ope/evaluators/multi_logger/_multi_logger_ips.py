@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from skope_ope._types import ArrayLike
 from skope_ope.evaluators.core import _functions
-from skope_ope.evaluators.core._proposal import weight_of
+from skope_ope.evaluators.core._design import weight_of
 from skope_ope.evaluators.core._rounds import weighted_reward
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from skope_ope.evaluators.core._divergence_sums import divergences_of, roots_of
-from skope_ope.evaluators.core._overlaps import (
+from skope_ope.evaluators.core._functions import stratified
+from skope_ope.evaluators.core._overlap import (
     by_logger,
 )
-from skope_ope.evaluators.core._pooling import stratified
 from skope_ope.evaluators.core._tally import places_in
 from skope_ope.evaluators.multi_logger._divergences import (
     completed,

@@ -5,20 +5,22 @@
 Parts add up to the whole: `sums_of_part(...) + sums_of_part(...)`.
 """
 
+from collections import Counter
 from copy import copy
 from math import prod
 
 import numpy as np
 
 from skope_ope._pairs import WithPairs
+from skope_ope._part_tasks import merge_parts, task_count
+from skope_ope.evaluators.core._design import kind_of_sums, weight_of
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Extract, Job, TermStore, run
 from skope_ope.evaluators.core._largest_deviation import WeightedRounds
 from skope_ope.evaluators.core._part_pass import PartPass
 from skope_ope.evaluators.core._part_weights import ROUNDS
-from skope_ope.evaluators.core._positive_rounds import Part, plain_weights
-from skope_ope.evaluators.core._proposal import kind_of_sums, weight_of
 from skope_ope.evaluators.core._requires import LogFacts
+from skope_ope.evaluators.core._rounds import Part, plain_weights
 from skope_ope.evaluators.core._rows import labels_of
 from skope_ope.evaluators.core._summary import (
     LOGGER,
@@ -41,6 +43,7 @@ from skope_ope.evaluators.parts._part_tables import (
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._coded_labels import coded_labels
 from skope_ope.logs._factorise import factorise, rows_of_codes
+from skope_ope.logs.lazy._partitions import read_together
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 
@@ -409,3 +412,55 @@ def _labels_of(logs, name):
     _, distinct, codes = coded_labels("by", values, copy=False)
     labels, place = factorise(distinct)
     return labels.tolist(), place[codes]
+
+
+def partition_sums(stated, lazy, n_jobs=None, verbose=0):
+    """Return the sums over all partitions of lazy logs."""
+    found = sum_over(lazy, _sums_of, stated, n_jobs, verbose)
+    if found is None:
+        raise ValueError("the logs are empty: an estimate needs at least one round.")
+    return found
+
+
+def head_of(lazy):
+    """Return a few rounds of lazy logs, with all that will be read."""
+    head = lazy.head() if hasattr(lazy, "head") else None
+    for _, logs in lazy.read() if head is None else ():
+        if logs is not None:
+            head = logs[:5]
+            break
+    if head is None or not len(head):
+        raise ValueError("the logs are empty: an estimate needs at least one round.")
+    return head
+
+
+def sum_over(lazy, work, given=None, n_jobs=None, verbose=0):
+    """Add up what `work(logs, given)` finds in all partitions that have rounds."""
+    tasks = lazy._tasks(task_count(len(lazy.partitions)))
+    return merge_parts(
+        work, tasks, given, read=read_together, n_jobs=n_jobs, verbose=verbose
+    )
+
+
+def _sums_of(logs, stated):
+    """Return the sums of a partition; None where it has no rounds."""
+    return stated.sums_of(logs) if len(logs) else None
+
+
+def logger_shares(logs, n_jobs=None):
+    """Return the share of every logger in the sample weights of a log."""
+    if logs.loggers is None or len(logs.loggers) == 1:
+        return None
+    if hasattr(logs, "partitions"):
+        narrow = logs._needing(context=False, columns=[])
+        masses = sum_over(narrow, _masses, n_jobs=n_jobs)
+    else:
+        masses = _masses(logs)
+    total = sum(masses.values())
+    return {label: masses[label] / total for label in logs.loggers.tolist()}
+
+
+def _masses(logs, given=None):
+    """Return the sample weight of every logger."""
+    masses = np.bincount(logs.logger_index, logs.sample_weight, len(logs.loggers))
+    return Counter(dict(zip(logs.loggers.tolist(), masses.tolist(), strict=True)))

@@ -10,8 +10,8 @@ import numpy as np
 
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._divergence_sums import PooledDivergences
-from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._functions import Regression
+from skope_ope.evaluators.core._largest_deviation import Extremes
 from skope_ope.evaluators.core._slate_deviation import SlateExtremes
 from skope_ope.evaluators.core._slates import Estimable
 from skope_ope.evaluators.core._summary import SumsByDesign

@@ -17,7 +17,7 @@ from skope_ope.evaluators.core._largest_deviation import (
     WeightedRewards,
 )
 from skope_ope.evaluators.core._plain_weights import plain_weights_of
-from skope_ope.evaluators.core._positive_rounds import (
+from skope_ope.evaluators.core._rounds import (
     PositiveRounds,
     combined_weights,
     plain_weights,

@@ -9,8 +9,8 @@ import numpy as np
 from skope_ope.evaluators.core._arms import Arms
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._engine import offset_of
-from skope_ope.evaluators.core._extremes import Extremes
 from skope_ope.evaluators.core._halves import rounds_of_halves
+from skope_ope.evaluators.core._largest_deviation import Extremes
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sums import sums_of_rounds

@@ -5,7 +5,7 @@
 import numpy as np
 
 from skope_ope._meant import meant
-from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
+from skope_ope.evaluators.core._loggers import SURPRISE, chance_if_uniform
 from skope_ope.evaluators.scavenging._predictability import HIGH_Z
 from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.logs._validation import check_reward_range, label_codes, plain

@@ -11,12 +11,15 @@ from skope_ope._progress import untold
 from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._arms import ArmDeviation
+from skope_ope.evaluators.core._design import Sampling, weight_of
 from skope_ope.evaluators.core._functions import mean, ratio
 from skope_ope.evaluators.core._halves import in_upper_half
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
-from skope_ope.evaluators.core._proposal import Sampling, weight_of
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.core._rounds import weighted_reward
+from skope_ope.evaluators.core._rounds import (
+    PositiveRounds,
+    combined_weights,
+    weighted_reward,
+)
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._target import by_logger
 from skope_ope.evaluators.parts._part_tables import bare_evaluator

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._part_weights import Wanted
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._rounds import PositiveRounds
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._target import (
     Target,

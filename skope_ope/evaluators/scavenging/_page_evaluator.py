@@ -20,8 +20,8 @@ from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import spread_estimate
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._positive_rounds import combined_weights
 from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._rounds import combined_weights
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay

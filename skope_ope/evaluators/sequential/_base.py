@@ -14,8 +14,8 @@ from skope_ope._progress import untold
 from skope_ope._types import RewardModelLike
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._counted import Counted
-from skope_ope.evaluators.core._positive_rounds import combined_weights
-from skope_ope.evaluators.core._support_findings import support_findings
+from skope_ope.evaluators.core._overlap_findings import support_findings
+from skope_ope.evaluators.core._rounds import combined_weights
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import few_accepted_warnings, warnings_of
 from skope_ope.evaluators.sequential._acceptance import UniformStream, stream_state

@@ -13,15 +13,14 @@ from skope_ope._progress import untold
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._drowned import is_huge
-from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._overlap_findings import overlap_findings
+from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS, Requires
 from skope_ope.evaluators.core._target import check_all_actions
 from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
     propensity_warnings,
     warnings_of,
 )
-from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.sequential._acceptance import ConstantRule, QuantileRule
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._drns_bounds import drns_bound

@@ -20,8 +20,8 @@ from skope_ope.evaluators.core._engine import FAR, Extract, terms_of
 from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._overlap import Support
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import LinearReach, Reach, StatedReach, range_only
+from skope_ope.evaluators.core._rounds import PositiveRounds
 from skope_ope.evaluators.core._rows import Rows, RowsGone
 from skope_ope.evaluators.sequential._found import Found
 from skope_ope.evaluators.sequential._progressive_policy import Lessons

@@ -9,8 +9,8 @@ from typing import Literal
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import RandomSeed
-from skope_ope.evaluators.core._mean_weight_findings import mean_weight_findings
-from skope_ope.evaluators.core._support_findings import support_findings
+from skope_ope.evaluators.core._mean_weight import mean_weight_findings
+from skope_ope.evaluators.core._overlap_findings import support_findings
 from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
     propensity_warnings,

@@ -18,7 +18,7 @@ from skope_ope._parallel import run_tasks
 from skope_ope._part_tasks import merge_parts
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, validate_params
 from skope_ope._types import AnyEvaluator, PolicyLike, RandomSeed
-from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.evaluators.core._wrapped import with_seed
 from skope_ope.evaluators.sequential._acceptance import UniformStream
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._sequential_values import (

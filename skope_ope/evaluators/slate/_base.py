@@ -5,11 +5,11 @@
 import numpy as np
 
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
-from skope_ope.evaluators.core._positive_rounds import combined_weights
+from skope_ope.evaluators.core._overlap_findings import slate_support_findings
 from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._rounds import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width, method
 from skope_ope.evaluators.core._slates import SlateTerms, shares_of, value_of_slates
-from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._support import form_of, support_of_slots
 from skope_ope.evaluators.slate._uniform_rankings import is_possible

@@ -12,10 +12,10 @@ from sklearn.base import is_classifier
 
 from skope_ope._sklearn import HasMethods
 from skope_ope._types import SplitterLike
+from skope_ope.evaluators.core._overlap_findings import slate_support_findings
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._slates import SlateTerms
-from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._cascade_model import CascadeModel, rounds_of

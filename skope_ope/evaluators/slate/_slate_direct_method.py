@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
 from skope_ope._types import RandomSeed, SplitterLike
-from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS, Requires
 from skope_ope.evaluators.core._slates import SlateTerms
 from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._support import chunks

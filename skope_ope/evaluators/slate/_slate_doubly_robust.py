@@ -13,8 +13,7 @@ from skope_ope._progress import untold
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import SplitterLike
 from skope_ope.evaluators.core._functions import sum_of_two
-from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS, Requires
 from skope_ope.evaluators.core._slates import SlateTerms, shares_of
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import SlateEvaluator

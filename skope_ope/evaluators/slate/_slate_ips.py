@@ -7,9 +7,9 @@ from __future__ import annotations
 from functools import partial
 
 from skope_ope.evaluators.core import _functions
+from skope_ope.evaluators.core._overlap_findings import slate_support_findings
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slates import SlateTerms
-from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._base import SlateEvaluator, logged_proba
 from skope_ope.evaluators.slate._support import are_logged_by_slot, which_never_shown

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from skope_ope.evaluators.core._overlap_findings import slate_support_findings
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.core._slates import SlateTerms
-from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._support import never_shown

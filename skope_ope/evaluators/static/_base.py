@@ -8,13 +8,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._types import Array
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
-from skope_ope.evaluators.core._action_shares import support_of_actions
 from skope_ope.evaluators.core._jobs import (
     evaluate_jobs,
     prepared_job,
 )
+from skope_ope.evaluators.core._part_weights import support_of_actions
 from skope_ope.evaluators.core._plain_weights import is_own
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
+from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.evaluators.static._action_scores import action_scores
 from skope_ope.evaluators.static._clipping_curve import clipping_curve, weights_of

@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._jobs import evaluate_jobs, prepared_job
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, combined_weights
+from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._target import Target
 from skope_ope.logs.lazy._lazy_logs import refuse_lazy
 

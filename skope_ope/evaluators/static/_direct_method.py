@@ -7,8 +7,7 @@ from __future__ import annotations
 from typing import Literal
 
 from skope_ope._types import RewardModelLike, SplitterLike
-from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS, Requires
 from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.evaluators.static._direct_simulation import model_error_warning

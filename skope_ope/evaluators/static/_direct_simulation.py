@@ -8,7 +8,7 @@ from skope_ope.evaluators.core._blocks import Chunks, check_answer, check_block
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._positive_rounds import combined_weights
+from skope_ope.evaluators.core._rounds import combined_weights
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.exceptions import ModelErrorWarning, SingleTrajectoryWarning
 from skope_ope.logs._row_container import own, take_rows

@@ -12,8 +12,7 @@ from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import sum_of_two, third_less_second
-from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS, Requires
 from skope_ope.evaluators.core._sums import WEIGHT
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._base import StaticEvaluator

@@ -10,8 +10,8 @@ from skope_ope._progress import untold
 from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._requires import Requires
+from skope_ope.evaluators.core._rounds import PositiveRounds
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 from skope_ope.reward_models._sources import reward_source
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._auto import auto_parameters
+from skope_ope.evaluators.core._design import WEIGHTS, Sampling
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._proposal import WEIGHTS, Sampling
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._sums import WEIGHT

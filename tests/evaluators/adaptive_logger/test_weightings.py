@@ -11,7 +11,7 @@ from skope_ope.datasets import make_adaptive_logs
 from skope_ope.datasets._adaptive_logs import AdaptiveWorld, simulate_histories
 from skope_ope.evaluators.adaptive_logger._weightings import WEIGHTINGS
 from skope_ope.evaluators.core._jobs import prepared_job
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._rounds import PositiveRounds
 from skope_ope.evaluators.core._target import Target
 from tests.evaluators.adaptive_logger import _tiny as tiny
 

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope.evaluators.core._design import Design
+from skope_ope.evaluators.core._loggers import chance_if_uniform
 from skope_ope.evaluators.core._mean_weight import (
     LAMBDAS,
     bounded,
@@ -20,7 +21,6 @@ from skope_ope.evaluators.core._mean_weight import (
     surprise,
 )
 from skope_ope.evaluators.core._sums import sums_of_rounds
-from skope_ope.evaluators.core._uniform_counts import chance_if_uniform
 
 
 def sums_of(w, **design):

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from skope_ope import IPS, SNIPS, BanditLogs, DoublyRobust
 from skope_ope.evaluators.core._jobs import evaluate_jobs, prepared_job
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds, WeightFactor
+from skope_ope.evaluators.core._rounds import PositiveRounds, WeightFactor
 from skope_ope.evaluators.core._target import Target
 
 N = 400
