@@ -148,7 +148,7 @@ def test_lazy_logs_tell_of_folds_and_sums(recorder, lazy, model, name, n, n_jobs
 def test_models_that_learn_part_by_part_tell_of_it(
     recorder, lazy, monkeypatch, n_jobs, told
 ):
-    monkeypatch.setattr("skope_ope.reward_models._part_fits.N_SAMPLE", 10)
+    monkeypatch.setattr("skope_ope.reward_models._part_models.N_SAMPLE", 10)
     model = SGDRegressor(random_state=0)
     with joblib.parallel_config(n_jobs=n_jobs):
         one = fitted(ope.DoublyRobust(reward_model=model), recorder, lazy)

@@ -28,7 +28,7 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import has_slot_rewards
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.policies._constant_policy import ConstantPolicy
+from skope_ope.policies._fit_free_policies import ConstantPolicy
 from skope_ope.policies._learned_rounds import (
     rounds_in_doubt,
     share_of_learned_groups,

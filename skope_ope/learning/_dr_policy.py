@@ -29,7 +29,7 @@ from skope_ope.learning._logs_policy import (
 from skope_ope.logs._folds import HeldOut
 from skope_ope.policies._base import mostly, soften
 from skope_ope.policies._classifier_policy import ClassifierActor
-from skope_ope.propensities._encoded import class_probabilities
+from skope_ope.propensities._model_fits import class_probabilities
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 
 # -- cost-sensitive classification with any classifier that takes weights --------------

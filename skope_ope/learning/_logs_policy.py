@@ -27,7 +27,7 @@ from skope_ope.policies._base import (
 )
 from skope_ope.policies._classifier_policy import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
-from skope_ope.propensities._encoded import behind_encoder
+from skope_ope.propensities._model_fits import behind_encoder
 from skope_ope.reward_models._sources import reward_source
 
 

@@ -4,10 +4,12 @@
 
 from skope_ope.policies._action_probabilities import action_probabilities
 from skope_ope.policies._classifier_policy import ClassifierPolicy
-from skope_ope.policies._constant_policy import ConstantPolicy
-from skope_ope.policies._function_policy import FunctionPolicy
+from skope_ope.policies._fit_free_policies import (
+    ConstantPolicy,
+    FunctionPolicy,
+    UniformPolicy,
+)
 from skope_ope.policies._mixture_policy import MixturePolicy
-from skope_ope.policies._uniform_policy import UniformPolicy
 from skope_ope.policies.adaptive._context_free import (
     UCB1,
     AdaptiveFunctionPolicy,

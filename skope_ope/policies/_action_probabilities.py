@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -17,13 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._meant import meant
 from skope_ope._types import Array, PolicyLike
-from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._labels import kind_of_labels
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels, check_row_labels
 from skope_ope.logs._validation import (
-    PROBA_TOLERANCE,
     as_array,
     check_agreement,
     check_distributions,
@@ -34,7 +31,7 @@ from skope_ope.logs._validation import (
 from skope_ope.logs.lazy._lazy_logs import kind_of, refuse_lazy
 from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of
 from skope_ope.policies._base import BasePolicy, n_rows, offers, restrict
-from skope_ope.policies._function_policy import FunctionPolicy
+from skope_ope.policies._fit_free_policies import FunctionPolicy
 from skope_ope.policies._policy_outputs import (
     can_be_labels,
     checked_floats,
@@ -42,6 +39,7 @@ from skope_ope.policies._policy_outputs import (
     function_table,
     label_table,
     named_table,
+    report_unknown,
 )
 
 
@@ -333,28 +331,6 @@ def _check_shape(policy, proba, shape):
             f"expected {shape} (n_rounds, one column per action)."
         )
     return checked_floats(f"the output of {type(policy).__name__}", proba)
-
-
-def report_unknown(labels, proba, logs, unknown="raise"):
-    """Raise, or warn, where a policy takes actions that the logs do not know."""
-    mass = proba.sum(axis=1)
-    wrong = np.flatnonzero(mass > PROBA_TOLERANCE)
-    if not wrong.size:
-        return
-    found = labels[proba.max(axis=0) > 0].tolist()
-    text = (
-        f"the policy gives probability {mass[wrong[0]]:.4g} at row {wrong[0]} to "
-        f"actions that the logs do not know: {found[:8]} (mean mass "
-        f"{mass.mean():.4g}). "
-    )
-    if unknown == "raise":
-        known = [one for one in logs.actions.tolist() if one not in labels.tolist()]
-        raise ValueError(
-            f"{text.rstrip()}{meant(found[0], known)} If they can be taken, pass all "
-            "labels as actions=[...] when building the logs; the mass is then reported "
-            "as unsupported."
-        )
-    warnings.warn(SupportWarning(text, float(mass.mean())), stacklevel=4)
 
 
 # -- `logs.with_logger_policies()`: logs stand above policies, so these give it them ---

@@ -29,13 +29,14 @@ from skope_ope.policies._base import (
     soften,
 )
 from skope_ope.policies._learned_rounds import remember_rows
-from skope_ope.propensities._encoded import (
+from skope_ope.propensities._model_fits import (
     begins_with_encoder,
     class_probabilities,
     default_classifier,
+    fit_classifier,
+    fit_labels,
     predictions_of,
 )
-from skope_ope.propensities._weighted_fit import fit_classifier, fit_labels
 
 ACTING_CONSTRAINTS: dict = {
     "epsilon": [Interval(Real, 0, 1, closed="both")],

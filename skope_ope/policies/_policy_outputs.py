@@ -3,14 +3,16 @@
 """What policies give: tables of probabilities, frames with names, and labels."""
 
 import re
+import warnings
 from contextlib import contextmanager
 
 import numpy as np
 
 from skope_ope._meant import meant
-from skope_ope.exceptions import RowError
+from skope_ope.exceptions import RowError, SupportWarning
 from skope_ope.logs._labels import kind_of_labels
 from skope_ope.logs._validation import (
+    PROBA_TOLERANCE,
     as_array,
     as_numbers,
     is_frame,
@@ -133,6 +135,28 @@ def two_ways(actions):
         f"Give one label per row, as np.where(condition, {last}, {first}) does; or "
         f"one probability per action, in the order {short(actions)}: {table}."
     )
+
+
+def report_unknown(labels, proba, logs, unknown="raise"):
+    """Raise, or warn, where a policy takes actions that the logs do not know."""
+    mass = proba.sum(axis=1)
+    wrong = np.flatnonzero(mass > PROBA_TOLERANCE)
+    if not wrong.size:
+        return
+    found = labels[proba.max(axis=0) > 0].tolist()
+    text = (
+        f"the policy gives probability {mass[wrong[0]]:.4g} at row {wrong[0]} to "
+        f"actions that the logs do not know: {found[:8]} (mean mass "
+        f"{mass.mean():.4g}). "
+    )
+    if unknown == "raise":
+        known = [one for one in logs.actions.tolist() if one not in labels.tolist()]
+        raise ValueError(
+            f"{text.rstrip()}{meant(found[0], known)} If they can be taken, pass all "
+            "labels as actions=[...] when building the logs; the mass is then reported "
+            "as unsupported."
+        )
+    warnings.warn(SupportWarning(text, float(mass.mean())), stacklevel=4)
 
 
 _UNKNOWN_LABELS = (

@@ -22,8 +22,13 @@ from skope_ope.logs._model_features import odd_part
 from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
 from skope_ope.logs._transformer import BaseLogTransformer
 from skope_ope.logs._validation import class_targets, label_codes, plain
-from skope_ope.propensities._encoded import class_probabilities, default_classifier
-from skope_ope.propensities._weighted_fit import all_alike, fit_labels, takes_weights
+from skope_ope.propensities._model_fits import (
+    all_alike,
+    class_probabilities,
+    default_classifier,
+    fit_labels,
+    takes_weights,
+)
 
 CERTAIN_FROM = 0.999  # a logged action this likely was no choice
 CERTAIN_SHARE = 0.99

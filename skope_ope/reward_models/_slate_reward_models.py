@@ -26,10 +26,13 @@ from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._slate_fields import EMPTY, column_weights, item_rows
 from skope_ope.logs._validation import check_y, is_frame
 from skope_ope.logs.lazy._lazy_logs import kind_of
-from skope_ope.propensities._encoded import behind_encoder, fit_encoded, predictions_of
-from skope_ope.reward_models._action_reward_model import expected_reward
+from skope_ope.propensities._model_fits import (
+    behind_encoder,
+    fit_encoded,
+    predictions_of,
+)
+from skope_ope.reward_models._action_reward_model import append_columns, expected_reward
 from skope_ope.reward_models._cross_fit import FOLD_MODEL, OfFolds, told_model
-from skope_ope.reward_models._design import append_columns
 from skope_ope.reward_models._sources import check_prefit, is_source, refuse_non_models
 
 

@@ -32,11 +32,13 @@ from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._folds import folds_of
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._lazy_logs import kind_of
-from skope_ope.selection._candidates import is_adaptive, is_logs, refuse_others
-from skope_ope.selection._evaluator_scorer import (
-    EvaluatorScorer,
-    common_horizon,
-    validator_for,
+from skope_ope.selection._candidates import (
+    fits_by_model,
+    is_adaptive,
+    is_logs,
+    refuse_others,
+    with_keys,
+    with_params,
 )
 from skope_ope.selection._scored_splits import (
     check_any_score,
@@ -45,7 +47,11 @@ from skope_ope.selection._scored_splits import (
     report_failures,
     scored,
 )
-from skope_ope.selection._shared_fits import fits_by_model, with_keys, with_params
+from skope_ope.selection._scorers import (
+    EvaluatorScorer,
+    common_horizon,
+    validator_for,
+)
 
 
 def in_order(splitter: SplitterLike) -> Splitter:

@@ -19,9 +19,8 @@ from skope_ope._parallel import run_tasks
 from skope_ope._progress import untold
 from skope_ope._user_line import warn_user
 from skope_ope.exceptions import OPEWarning
-from skope_ope.selection._candidates import with_propensities
-from skope_ope.selection._policy_scorer import PolicyScorer
-from skope_ope.selection._shared_fits import fits_by_model
+from skope_ope.selection._candidates import fits_by_model, with_propensities
+from skope_ope.selection._scorers import PolicyScorer
 
 
 @dataclass

@@ -21,12 +21,19 @@ from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.selection._candidates import is_adaptive, nan_reasons, refuse_others
-from skope_ope.selection._evaluator_scorer import EvaluatorScorer, common_horizon
+from skope_ope.selection._candidates import (
+    fits_by_model,
+    is_adaptive,
+    nan_reasons,
+    refuse_others,
+)
 from skope_ope.selection._ope_search import BaseSearch
-from skope_ope.selection._policy_scorer import PolicyScorer
 from skope_ope.selection._scored_splits import param_columns, ranks
-from skope_ope.selection._shared_fits import fits_by_model
+from skope_ope.selection._scorers import (
+    EvaluatorScorer,
+    PolicyScorer,
+    common_horizon,
+)
 
 # -- lepski's principle over a path of estimates: SLOPE and SLOPE++ --------------------
 

@@ -13,8 +13,13 @@ import numpy as np
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import check_distributions
-from skope_ope.policies._adaptive import AdaptivePolicy, fresh_copy, seeds_of_start
-from skope_ope.policies._own_draws import generator_states, repeated_draws
+from skope_ope.policies._adaptive import (
+    AdaptivePolicy,
+    fresh_copy,
+    generator_states,
+    repeated_draws,
+    seeds_of_start,
+)
 
 SAME_SUM = 1e-9  # rounding in another order of summation
 _SEEDING = re.compile(r"(^|_)(seed|rng)(_|$)")  # names of parameters

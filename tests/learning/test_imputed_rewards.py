@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import PlackettLuceSlatePolicy, SlateLogs, UniformSlatePolicy
 from skope_ope.base import BaseSlatePolicy
-from skope_ope.learning._imputed_rewards import ImputedRewards
+from skope_ope.learning._pseudo_inverse_ranker import ImputedRewards
 from skope_ope.policies import (
     EmpiricalSlatePolicy,
     MixtureSlatePolicy,

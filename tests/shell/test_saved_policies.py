@@ -225,7 +225,7 @@ def test_learners_and_slates_of_rows_need_no_trust(tmp_path):
     np.testing.assert_array_equal(back.slate_proba(logs, logs.slate), expected)
 
 
-OWN = "skope_ope.policies._uniform_policy", "UniformPolicy"
+OWN = "skope_ope.policies._fit_free_policies", "UniformPolicy"
 LOADER = load_policy.__module__, "_load_pickle"
 
 

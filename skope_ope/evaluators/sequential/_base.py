@@ -41,8 +41,7 @@ from skope_ope.evaluators.sequential._warnings import (
 )
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
-from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._own_draws import repeated_draws_warnings
+from skope_ope.policies._adaptive import AdaptivePolicy, repeated_draws_warnings
 
 
 class SequentialEvaluator(BaseEvaluator):

@@ -34,8 +34,12 @@ from skope_ope.logs._shown_numbers import called, decimals
 from skope_ope.logs.lazy._lazy_logs import LazyLogs, kept_sizes
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.policies._action_probabilities import unwrap
-from skope_ope.policies._adaptive import AdaptivePolicy, fresh_copy, seeds_of_start
-from skope_ope.policies._own_draws import repeated_draws_warnings
+from skope_ope.policies._adaptive import (
+    AdaptivePolicy,
+    fresh_copy,
+    repeated_draws_warnings,
+    seeds_of_start,
+)
 
 
 class RepeatedRuns:

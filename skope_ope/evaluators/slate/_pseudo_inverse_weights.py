@@ -18,8 +18,7 @@ from skope_ope.evaluators.slate._uniform_rankings import BLOCK, uniform_weights
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.policies.slate._empirical_slate_policy import EmpiricalSlatePolicy
 from skope_ope.policies.slate._ranking_distribution import RankingDistribution
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_tables import entries
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy, entries
 
 MAY_BE_EMPTY = 1e-9  # probability above which a slot is empty now and then
 IMPOSSIBLE = 1e6  # of the largest entry: what an assignment must not take

@@ -24,7 +24,7 @@ from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import is_frame, label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import check_some_available, explore, greedy, n_rows
-from skope_ope.propensities._encoded import (
+from skope_ope.propensities._model_fits import (
     class_probabilities,
     fit_encoded,
     predictions_of,

@@ -19,8 +19,9 @@ from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
 from skope_ope.policies._base import mixture_weights
 from skope_ope.policies._mixture_policy import MixtureMembers
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy, IndependentSlots
-from skope_ope.policies.slate._slate_tables import (
+from skope_ope.policies.slate._slate_base import (
+    BaseSlatePolicy,
+    IndependentSlots,
     TypeMoments,
     add_moments,
     check_slates,

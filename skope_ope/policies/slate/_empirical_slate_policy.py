@@ -22,8 +22,8 @@ from skope_ope.logs._row_labels import check_output_labels, check_row_labels
 from skope_ope.logs._slate_fields import EMPTY, column_weights
 from skope_ope.logs._validation import check_labels, is_frame, plain
 from skope_ope.logs.lazy._lazy_logs import kind_of
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_tables import (
+from skope_ope.policies.slate._slate_base import (
+    BaseSlatePolicy,
     TypeMoments,
     add_moments,
     offered_slots,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_tables import (
+from skope_ope.policies.slate._slate_base import (
+    BaseSlatePolicy,
     TypeMoments,
     check_n_slots,
     check_slate_logs,

@@ -24,15 +24,15 @@ from skope_ope.logs._validation import as_numbers, check_y
 from skope_ope.policies._base import first_best
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._ranking_distribution import RankingDistribution
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_policy import DeterministicSlates
-from skope_ope.policies.slate._slate_tables import (
+from skope_ope.policies.slate._slate_base import (
+    BaseSlatePolicy,
     check_n_slots,
     check_slate_logs,
     offered_slots,
     row_values,
 )
-from skope_ope.propensities._encoded import predictions_of
+from skope_ope.policies.slate._slate_policy import DeterministicSlates
+from skope_ope.propensities._model_fits import predictions_of
 
 
 class PlackettLuceSlatePolicy(RankingDistribution):

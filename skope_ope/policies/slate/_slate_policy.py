@@ -12,8 +12,13 @@ from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers, is_frame
 from skope_ope.logs.lazy._lazy_logs import refuse_lazy
 from skope_ope.policies._action_probabilities import last_step, unwrap
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy, IndependentSlots
-from skope_ope.policies.slate._slate_tables import check_slates, entries, row_values
+from skope_ope.policies.slate._slate_base import (
+    BaseSlatePolicy,
+    IndependentSlots,
+    check_slates,
+    entries,
+    row_values,
+)
 
 # each of them makes an object a slate policy; what an evaluator needs, it asks for
 SLATE_METHODS = ("slot_marginals", "slate_proba", "shown_marginals")
