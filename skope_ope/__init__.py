@@ -47,13 +47,6 @@ from skope_ope.evaluators import (
     evaluate,
     summarize,
 )
-from skope_ope.learning import (
-    DRPolicy,
-    IPSPolicy,
-    PseudoInverseRanker,
-    RewardModelPolicy,
-    SoftmaxPolicy,
-)
 from skope_ope.logs import BanditLogs, ContextEncoder, SlateLogs, concat, scan_logs
 from skope_ope.policies import (
     UCB1,
@@ -69,18 +62,27 @@ from skope_ope.policies import (
     UniformSlatePolicy,
 )
 from skope_ope.propensities import PropensityClipper, PropensityEstimator
-from skope_ope.reports import report
 from skope_ope.reward_models import ActionRewardModel
-from skope_ope.selection import (
-    EvaluatorScorer,
-    OPESearchCV,
-    PolicyScorer,
-    SlopeSearch,
-    compare_policies,
-    in_order,
-    one_standard_error,
-    suggest,
-)
+
+if TYPE_CHECKING:
+    from skope_ope.learning import (
+        DRPolicy,
+        IPSPolicy,
+        PseudoInverseRanker,
+        RewardModelPolicy,
+        SoftmaxPolicy,
+    )
+    from skope_ope.reports import report
+    from skope_ope.selection import (
+        EvaluatorScorer,
+        OPESearchCV,
+        PolicyScorer,
+        SlopeSearch,
+        compare_policies,
+        in_order,
+        one_standard_error,
+        suggest,
+    )
 
 __version__ = "0.1.0"
 
@@ -167,6 +169,8 @@ __all__ = [  # noqa: RUF022
 
 # Imported when they are first asked for; the others come with the names above.
 LAZY_MODULES = ("base", "datasets", "utils")
+# Likewise; these have names of the package.
+LAZY_FOLDERS = ("selection", "learning", "reports")
 # What is public, but not here: each folder lists its own names.
 FOLDERS = (
     "logs",
@@ -191,6 +195,10 @@ if not TYPE_CHECKING:  # a type checker would take any name to be one of the pac
     def __getattr__(name):
         if name in FOLDERS:
             return import_module(f"skope_ope.{name}")
+        if name in __all__:
+            folders = (import_module(f"skope_ope.{one}") for one in LAZY_FOLDERS)
+            home = next(one for one in folders if name in one.__all__)
+            return globals().setdefault(name, getattr(home, name))
         text = f"module 'skope_ope' has no attribute {name!r}."
         if name.startswith("_"):  # asked for by tools: no reason to load all folders
             raise AttributeError(text)

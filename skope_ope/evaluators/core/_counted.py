@@ -38,7 +38,12 @@ class Counted:
             return cls()
         files = FileRows.of_logs(logs)
         at, within = files.places(logs.row_id.position)
-        rows = {str(files.groups[k]): _runs(within[at == k]) for k in np.unique(at)}
+        kinds = np.flatnonzero(np.bincount(at))
+        one = len(kinds) == 1
+        rows = {
+            str(files.groups[k]): _runs(within if one else within[at == k])
+            for k in kinds
+        }
         return cls(rows=rows)
 
     @classmethod
@@ -132,8 +137,11 @@ class Counted:
 
 def _runs(position):
     """Return the runs of consecutive rows."""
-    position = np.unique(position)
-    breaks = np.flatnonzero(np.diff(position) != 1)
+    steps = np.diff(position)
+    if steps.min(initial=1) < 1:
+        position = np.unique(position)
+        steps = np.diff(position)
+    breaks = np.flatnonzero(steps != 1)
     starts = position[np.concatenate([[0], breaks + 1])]
     stops = position[np.concatenate([breaks, [len(position) - 1]])] + 1
     return np.stack([starts, stops], axis=1).astype(np.int64)

@@ -172,8 +172,8 @@ class BoundInPass(Observer):
         if self.propensity is not None:
             table, enter = target.table, target.block.entering
             table = table if enter is None else table[enter]
-            np.maximum(self.most, table.max(axis=0, initial=0.0), out=self.most)
-            self.mass += table.sum(axis=0)
+            np.maximum(self.most, _most_of_columns(table), out=self.most)
+            self.mass += np.einsum("ij->j", table)
 
     def read(self, target):
         """Return what a block tells: the largest weight, bins and their mass."""
@@ -258,6 +258,13 @@ def largest_but(spare, bins, mass, found):
     first = np.searchsorted(above, spare, side="right")
     place = order[min(int(first), len(order) - 1)]
     return min(float(edges_of(bins[[place]] + 1)[0]), found)
+
+
+def _most_of_columns(table):
+    """Return the largest entry of every column, none of which is negative."""
+    if len(table) > table.shape[1]:  # numpy reduces short rows slowly
+        return np.array([column.max() for column in table.T])
+    return table.max(axis=0, initial=0.0)
 
 
 def propensity_of_actions(logs):
