@@ -11,7 +11,7 @@ from skope_ope import _interrupted  # noqa: F401  # isort: skip  # before what t
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.audit import audit, verdict
 from skope_ope.evaluators import (
     IPS,

@@ -13,10 +13,8 @@ from skope_ope._interrupted import (
     at_interrupt,
     end_at_once,
 )
-from skope_ope._shell._answer import message_of, write
+from skope_ope._shell._answer import ProgressLine, message_of, to_json, write
 from skope_ope._shell._options import parser
-from skope_ope._shell._progress import ProgressLine
-from skope_ope._shell._value_report import to_json
 
 
 def main(argv=None):

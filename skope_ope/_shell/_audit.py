@@ -2,10 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command `audit`: whether the log can answer, and for a policy."""
 
-from skope_ope._shell._answer import Answer, start_record
-from skope_ope._shell._policies import wanted_policies
-from skope_ope._shell._target import log_text, read_source, rounds_and_targets
-from skope_ope._shell._value_report import about_lines, warning_lines, warning_records
+from skope_ope._shell._answer import (
+    Answer,
+    about_lines,
+    start_record,
+    warning_lines,
+    warning_records,
+)
+from skope_ope._shell._policies import (
+    log_text,
+    read_source,
+    rounds_and_targets,
+    wanted_policies,
+)
 from skope_ope.audit._audit import audits
 from skope_ope.logs._contexts import in_context
 from skope_ope.policies import action_probabilities

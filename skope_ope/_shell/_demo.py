@@ -5,9 +5,14 @@
 import numpy as np
 from sklearn.utils import Bunch
 
-from skope_ope._shell._answer import DEFAULT_LEVEL, Answer
+from skope_ope._shell._answer import (
+    DEFAULT_LEVEL,
+    Answer,
+    report_record,
+    to_text,
+    warning_records,
+)
 from skope_ope._shell._evaluate import recommendation, start_report
-from skope_ope._shell._value_report import report_record, to_text, warning_records
 from skope_ope.datasets._load import load_classification
 from skope_ope.datasets._synthetic import make_logs_from_classification
 from skope_ope.evaluators._evaluate import quiet_table

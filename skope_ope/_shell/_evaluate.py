@@ -9,17 +9,26 @@ from functools import cached_property
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope._shell._answer import DEFAULT_LEVEL, Answer, start_record
-from skope_ope._shell._audit import audits_of
-from skope_ope._shell._policies import FILE, TABLE, wanted_policies
-from skope_ope._shell._require import GAIN, VALUE, VERDICT
-from skope_ope._shell._target import log_text, read_source, rounds_and_targets, target
-from skope_ope._shell._value_report import (
+from skope_ope._shell._answer import (
+    DEFAULT_LEVEL,
+    Answer,
     report_record,
     row_name,
+    start_record,
     to_text,
     warning_records,
 )
+from skope_ope._shell._audit import audits_of
+from skope_ope._shell._policies import (
+    FILE,
+    TABLE,
+    log_text,
+    read_source,
+    rounds_and_targets,
+    target,
+    wanted_policies,
+)
+from skope_ope._shell._require import GAIN, VALUE, VERDICT
 from skope_ope._sklearn import StrOptions
 from skope_ope.audit import VerdictThresholds, verdict
 from skope_ope.evaluators._evaluate import quiet_table

@@ -5,7 +5,6 @@
 import argparse
 
 from skope_ope import __version__
-from skope_ope._harmless import harmless
 from skope_ope._interrupted import PROGRAM
 from skope_ope._shell._answer import DEFAULT_LEVEL, without_line_ends
 from skope_ope._shell._audit import run_audit
@@ -13,6 +12,7 @@ from skope_ope._shell._demo import run_demo
 from skope_ope._shell._evaluate import run_evaluate
 from skope_ope._shell._policies import integer, names, number_in, propensity
 from skope_ope._shell._require import requirement
+from skope_ope._texts import harmless
 from skope_ope.evaluators._names import DEFAULTS, STATIC, names_for
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._policy_files import LEARNERS

@@ -6,15 +6,17 @@ from skope_ope.displays._curve_displays import (
     ClippingCurveDisplay,
     QuantileCurveDisplay,
 )
-from skope_ope.displays._policy_comparison_display import PolicyComparisonDisplay
-from skope_ope.displays._sensitivity_display import SensitivityDisplay
+from skope_ope.displays._overlap_displays import SupportDisplay, WeightsDisplay
 from skope_ope.displays._sequence_displays import (
     ConfidenceSequenceDisplay,
     HistoryDisplay,
 )
-from skope_ope.displays._support_display import SupportDisplay
-from skope_ope.displays._value_displays import ConvergenceDisplay, PolicyValueDisplay
-from skope_ope.displays._weights_display import WeightsDisplay
+from skope_ope.displays._value_displays import (
+    ConvergenceDisplay,
+    PolicyComparisonDisplay,
+    PolicyValueDisplay,
+    SensitivityDisplay,
+)
 
 __all__ = [
     "ClippingCurveDisplay",

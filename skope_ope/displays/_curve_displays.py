@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skope_ope._inside import fitted_evaluator
+from skope_ope._sklearn import fitted_evaluator
 from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
-from skope_ope.displays import _given_values as given
 from skope_ope.displays import _looks as looks
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs import BanditLogs
@@ -98,7 +97,7 @@ class ClippingCurveDisplay(looks.Display):
         self.own = own
         self.level = level
         self.name = name
-        self.value, self.low, self.high = given.value_and_limits(values, level)
+        self.value, self.low, self.high = looks.value_and_limits(values, level)
         self.leaves_bias_out = [value.leaves_bias_out for value in values]
 
     def _held(self):
@@ -133,7 +132,7 @@ class ClippingCurveDisplay(looks.Display):
         -------
         display : ClippingCurveDisplay
         """
-        bounds, values = given.checked_curve(values, "bound on the weights", low=0)
+        bounds, values = looks.checked_curve(values, "bound on the weights", low=0)
         return cls(param_name, bounds, values, own=own, level=level, name=name)
 
     @classmethod
@@ -167,7 +166,7 @@ class ClippingCurveDisplay(looks.Display):
         -------
         display : ClippingCurveDisplay
         """
-        evaluator, logs = given.static_evaluator(evaluator, logs, "_clipping_curve")
+        evaluator, logs = looks.static_evaluator(evaluator, logs, "_clipping_curve")
         curve = evaluator._clipping_curve(policy, logs, param_range)
         return cls(**curve, level=level, name=type(evaluator).__name__)
 
@@ -308,7 +307,7 @@ class QuantileCurveDisplay(looks.Display):
         self.own = own
         self.level = level
         self.name = name
-        self.value, self.low, self.high = given.value_and_limits(values, level)
+        self.value, self.low, self.high = looks.value_and_limits(values, level)
         self.bias_mass, self.bias_mass_error, self.n_accepted = (
             np.array([value.diagnostics[name] for value in values])
             for name in ("bias_mass", "bias_mass_error", "n_accepted")
@@ -346,7 +345,7 @@ class QuantileCurveDisplay(looks.Display):
         -------
         display : QuantileCurveDisplay
         """
-        levels, values = given.checked_curve(values, "quantile level", low=0, high=1)
+        levels, values = looks.checked_curve(values, "quantile level", low=0, high=1)
         for value in values:
             if "bias_mass" not in value.diagnostics:
                 raise TypeError(

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skope_ope._inside import fitted_evaluator
+from skope_ope._sklearn import fitted_evaluator
 from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
 from skope_ope.displays import _looks as looks
-from skope_ope.displays._given_values import key_texts
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import level_text, share
 
@@ -423,7 +422,7 @@ class ConfidenceSequenceDisplay(looks.Display):
         times = [self._times(name, over) for name in self.intervals]
         with looks.drawing(self, ax) as ax:
             self.lines_ = []
-            names = key_texts(list(self.intervals))
+            names = looks.key_texts(list(self.intervals))
             for i, (name, x) in enumerate(zip(self.intervals, times, strict=True)):
                 self._draw(ax, i, looks.name_lines(names[i]), x, name, kwargs)
             if self.baseline is not None:

@@ -1,23 +1,33 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values with their intervals, of all rounds and of the first ones."""
+"""Values with intervals: of all rounds, over time, under confounding, as gains."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skope_ope._types import Array, ArrayLike, Axes, IntervalMethod, PolicyLike
-from skope_ope.displays import _given_values as given
+from skope_ope._sklearn import fitted_evaluator
+from skope_ope._types import (
+    AnyEvaluator,
+    Array,
+    ArrayLike,
+    Axes,
+    IntervalMethod,
+    PolicyLike,
+)
 from skope_ope.displays import _looks as looks
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._shown_numbers import level_text, stars_of
+from skope_ope.logs._shown_numbers import figure, level_text, stars_of
 
 if TYPE_CHECKING:
     from skope_ope.evaluators._value_table import ValueTable
     from skope_ope.evaluators.core._policy_value import PolicyValue
+    from skope_ope.evaluators.static._snips import SNIPS
+    from skope_ope.selection._policy_comparison import PolicyComparison
+
 
 BAND = 0.7  # height of a row that several estimates share
 PER_ESTIMATE, AROUND_VALUES = 0.17, 1.3  # inches of a new figure
@@ -126,7 +136,7 @@ class PolicyValueDisplay(looks.Display):
         display : PolicyValueDisplay
         """
         recommended = getattr(values, "recommended", None)
-        values = given.checked_values(values)
+        values = looks.checked_values(values)
         return cls(values, level=level, method=method, recommended=recommended)
 
     @classmethod
@@ -158,7 +168,7 @@ class PolicyValueDisplay(looks.Display):
         -------
         display : PolicyValueDisplay
         """
-        values = given.keyed_values(evaluator, policy, logs)
+        values = looks.keyed_values(evaluator, policy, logs)
         return cls.from_values(values, level=level, method=method)
 
     def plot(
@@ -386,7 +396,7 @@ class ConvergenceDisplay(looks.Display):
         self.sizes, self.values, self.level = sizes, values, level
         self.keys = list(values)
         curves = list(values.values())
-        numbers = np.array([given.value_and_limits(curve, level) for curve in curves])
+        numbers = np.array([looks.value_and_limits(curve, level) for curve in curves])
         self.value, self.low, self.high = numbers.swapaxes(0, 1)
         self.leaves_bias_out = [curve[-1].leaves_bias_out for curve in curves]
 
@@ -424,7 +434,7 @@ class ConvergenceDisplay(looks.Display):
             If a value is not a function of sums over rounds: a difference, or the value
             of a simulated history.
         """
-        values = given.checked_values(values)
+        values = looks.checked_values(values)
         counts = {value.n_rounds for value in values.values()}
         if len(counts) > 1:
             raise ValueError(
@@ -463,7 +473,7 @@ class ConvergenceDisplay(looks.Display):
         -------
         display : ConvergenceDisplay
         """
-        values = given.keyed_values(evaluator, policy, logs)
+        values = looks.keyed_values(evaluator, policy, logs)
         return cls.from_values(values, sizes=sizes, level=level)
 
     def plot(
@@ -487,7 +497,7 @@ class ConvergenceDisplay(looks.Display):
         """
         with looks.drawing(self, ax) as ax:
             self.lines_ = []
-            for i, text in enumerate(given.key_texts(self.keys)):
+            for i, text in enumerate(looks.key_texts(self.keys)):
                 style = {**looks.series_style(i), "label": looks.name_lines(text)}
                 style |= {"markersize": 4, "markevery": 5, **kwargs}
                 self.lines_ += ax.plot(self.sizes, self.value[i], **style)
@@ -516,7 +526,7 @@ class ConvergenceDisplay(looks.Display):
                 named = [
                     text
                     for text, own in zip(
-                        given.key_texts(self.keys), self.leaves_bias_out, strict=True
+                        looks.key_texts(self.keys), self.leaves_bias_out, strict=True
                     )
                     if own == reason
                 ]
@@ -536,3 +546,513 @@ def _checked_sizes(sizes, n_rounds):
             f"{sizes.tolist()}."
         )
     return sizes.astype(int)
+
+
+# -- how much hidden confounding it takes to change the answer -------------------------
+
+N_GAMMAS = 15
+REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
+
+
+class SensitivityDisplay(looks.Display):
+    r"""Bounds of a value against the strength of hidden confounding.
+
+    The logger may have used information that is not in the log. At :math:`\Gamma` the
+    true odds of the logged actions may be up to :math:`\Gamma` times larger or smaller
+    than the odds of their propensities. If the bounds reach the baseline, such a hidden
+    cause could explain the whole gain. You have to judge whether one of this strength
+    is likely. The inner area bounds the estimate. The outer area includes its sampling
+    error. Read more in the :ref:`User Guide <displays>`.
+
+    Parameters
+    ----------
+    gamma : ndarray of shape (n_points,)
+        Odds ratios, increasing, from 1 on.
+    low, high : ndarray of shape (n_points,)
+        Bounds of the estimate.
+    interval_low, interval_high : ndarray of shape (n_points,)
+        The same with the sampling error.
+    value : float
+        The estimate if nothing is hidden.
+    baseline : float, default=None
+        What the value is compared with.
+    breakdown, breakdown_of_interval : float, default=None
+        Gamma at which the bounds, and the bounds with the sampling error, reach the
+        baseline. Infinite if they never do.
+    level : float, default=0.95
+        Coverage of the intervals.
+    name : str, default="value"
+        What the value is called.
+
+    Attributes
+    ----------
+    ax_ : matplotlib axes
+        Where it was drawn, after `plot`.
+    figure_ : matplotlib figure
+        The figure of `ax_`, after `plot`.
+    bounds_, intervals_ : PolyCollection
+        The areas, after `plot`.
+
+    See Also
+    --------
+    ClippingCurveDisplay : How a value changes with the bound on the weights.
+
+    Examples
+    --------
+    >>> from skope_ope import SNIPS
+    >>> from skope_ope.displays import SensitivityDisplay
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> display = SensitivityDisplay.from_evaluator(
+    ...     SNIPS().fit(logs), policy, baseline=logs.reward.mean())
+    >>> bool(display.low[0] == display.high[0] == display.value)  # nothing is hidden
+    True
+    >>> round(display.breakdown, 2)
+    1.94
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        gamma: Array,
+        low: Array,
+        high: Array,
+        interval_low: Array,
+        interval_high: Array,
+        *,
+        value: float,
+        baseline: float | None = None,
+        breakdown: float | None = None,
+        breakdown_of_interval: float | None = None,
+        level: float = 0.95,
+        name: str = "value",
+    ) -> None:
+        self.gamma, self.low, self.high = gamma, low, high
+        self.interval_low, self.interval_high = interval_low, interval_high
+        self.value, self.baseline, self.level, self.name = value, baseline, level, name
+        self.breakdown, self.breakdown_of_interval = breakdown, breakdown_of_interval
+
+    def _held(self):
+        return looks.counted(len(self.gamma), "odds ratio")
+
+    @classmethod
+    def from_values(
+        cls,
+        value: PolicyValue,
+        *,
+        gamma: ArrayLike | None = None,
+        baseline: float | PolicyValue | None = None,
+        level: float = 0.95,
+    ) -> SensitivityDisplay:
+        """Show the bounds of a value that was computed before.
+
+        Parameters
+        ----------
+        value : PolicyValue
+            Of :class:`SNIPS`; others have no bounds, see `PolicyValue.sensitivity`.
+        gamma : array-like of shape (n_points,), default=None
+            Odds ratios, at least 1. `None`: 15 from 1 to 3. If the bounds reach the
+            baseline later, to a fifth beyond that point, at most to 20.
+        baseline : float or PolicyValue, default=None
+            What the value is compared with, such as the mean reward of the logs; see
+            `PolicyValue.breakdown_gamma`.
+        level : float, default=0.95
+            Coverage of the intervals.
+
+        Returns
+        -------
+        display : SensitivityDisplay
+        """
+        if not looks.is_value(value):
+            raise TypeError(
+                f"value must be a PolicyValue, got {type(value).__name__}. Use "
+                "SNIPS().fit(logs).evaluate(policy)."
+            )
+        found = {"value": value.value, "level": level, "name": value.estimator}
+        if baseline is not None:
+            found["breakdown"] = value.breakdown_gamma(baseline)
+            found["baseline"] = float(baseline)
+            of_interval = value.breakdown_gamma(baseline, level=level)
+            found["breakdown_of_interval"] = of_interval
+        if gamma is None:
+            far = 1.2 * found.get("breakdown", 1.0)
+            gamma = np.geomspace(1, min(max(REACH, far), FARTHEST), N_GAMMAS)
+        bounds = value.sensitivity(np.unique(gamma), level=level)
+        names = "gamma", "low", "high", "interval_low", "interval_high"
+        return cls(*(getattr(bounds, name) for name in names), **found)
+
+    @classmethod
+    def from_evaluator(
+        cls,
+        evaluator: SNIPS,
+        policy: PolicyLike,
+        *,
+        logs: BanditLogs | None = None,
+        gamma: ArrayLike | None = None,
+        baseline: float | PolicyValue | None = None,
+        level: float = 0.95,
+    ) -> SensitivityDisplay:
+        """Evaluate a policy and show the bounds of its value.
+
+        Parameters
+        ----------
+        evaluator : SNIPS
+            A fitted one.
+        policy : policy, array or str
+            See the evaluator's `evaluate`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        gamma : array-like of shape (n_points,), default=None
+            Odds ratios, see `from_values`.
+        baseline : float or PolicyValue, default=None
+            What the value is compared with, see `from_values`.
+        level : float, default=0.95
+            Coverage of the intervals.
+
+        Returns
+        -------
+        display : SensitivityDisplay
+        """
+        evaluator, logs = fitted_evaluator(evaluator, logs)
+        value = evaluator.evaluate(policy, logs)
+        given = {"gamma": gamma, "baseline": baseline, "level": level}
+        return cls.from_values(value, **given)
+
+    def plot(self, ax: Axes = None, **kwargs: Any) -> SensitivityDisplay:
+        """Draw both areas, the baseline, and where it is reached.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; `None` makes a new figure.
+        **kwargs : dict
+            Passed to the `ax.fill_between` of the bounds.
+
+        Returns
+        -------
+        display : SensitivityDisplay
+            Itself.
+        """
+        with looks.drawing(self, ax) as ax:
+            style = {"color": looks.POLICY, "alpha": looks.FAINT, "linewidth": 0}
+            label = f"with their\n{level_text(self.level)} intervals"
+            self.intervals_ = ax.fill_between(
+                self.gamma, self.interval_low, self.interval_high, label=label, **style
+            )
+            style |= {"alpha": 0.5, "label": "bounds of the estimate", **kwargs}
+            self.bounds_ = ax.fill_between(self.gamma, self.low, self.high, **style)
+            text = looks.name_lines(self.name)
+            style = {
+                "color": looks.POLICY,
+                "marker": "o",
+                "label": f"{text}, nothing hidden",
+            }
+            ax.plot([1], [self.value], linestyle="none", clip_on=False, **style)
+            if self.baseline is not None:
+                self._draw_baseline(ax)
+            ax.set_xlim(1, self.gamma[-1])
+            looks.numbers_on(ax.xaxis)
+            looks.numbers_on(ax.yaxis)
+            ax.set_ylabel("value (reward per round)")
+            ax.set_xlabel(self._what_is_drawn())
+            looks.legend_beside(ax)
+        return self._drawn(ax)
+
+    def _draw_baseline(self, ax):
+        style = {"color": looks.BASELINE, "linestyle": "--", "label": "baseline"}
+        ax.axhline(self.baseline, **style)
+        for at, line, told in (
+            (self.breakdown, "-", "bounds reach it"),
+            (self.breakdown_of_interval, ":", "intervals reach it"),
+        ):
+            if at is not None and at <= self.gamma[-1]:
+                style = {"color": looks.DOUBTED, "linestyle": line}
+                ax.axvline(at, label=f"{told}\nat {figure(at, 3)}", **style)
+
+    def _what_is_drawn(self):
+        lines = ["gamma: factor by which odds of logged actions may be off"]
+        if self.baseline is not None and self.breakdown > self.gamma[-1]:
+            at = self.breakdown
+            never = "the bounds never reach the baseline"
+            told = f"the bounds reach the baseline at {figure(at, 3)}"
+            lines.append(never if np.isinf(at) else told)
+        return "\n".join(map(looks.in_lines, lines))
+
+
+# -- gains of policies over a baseline, and their values -------------------------------
+
+COLOUR = {"better": looks.POLICY, "worse": looks.POLICY, "cannot tell": looks.DOUBTED}
+WIDTH_OF_TWO, AROUND_GAINS = 8.0, 1.45  # inches of a new figure
+THE_LOGGER = "the logger"  # how a comparison calls the baseline "logger"
+GAIN_KEYS = "difference", "difference_low", "difference_high"
+VALUE_KEYS = "value", "low", "high"
+
+
+class PolicyComparisonDisplay(looks.Display):
+    """Gains of policies over a baseline, and their values, one row per policy.
+
+    It draws the table of the comparison: the same intervals, at the same level, with
+    the same correction. Make it with `from_values` or `from_evaluator`; both compute
+    everything, `plot` only draws. Read more in the :ref:`User Guide <comparison>`.
+
+    Parameters
+    ----------
+    records : list of dict
+        Rows of the table, see `PolicyComparison.to_records`.
+    baseline : dict
+        Its name, value and interval: policy, value, low, high.
+    decision : {"deploy", "keep", "undecided"}
+        What to do.
+    level : float
+        Coverage of all intervals of gains together.
+
+    Attributes
+    ----------
+    policies : list of str
+        The policies that are compared, in the order of their rows.
+    gain, gain_low, gain_high : ndarray of shape (n_policies,)
+        Paired gains and the ends of their intervals.
+    value, low, high : ndarray of shape (n_policies,)
+        Values and the ends of their intervals.
+    baseline : dict
+        What is known of the baseline.
+    answers : list of {"better", "worse", "cannot tell"}
+        What is known of every policy.
+    choice : str or None
+        The policy to deploy.
+    axes_ : ndarray of matplotlib axes
+        Where gains and, if there are two, values were drawn, after `plot`.
+    ax_ : matplotlib axes
+        The first of them.
+    figure_ : matplotlib figure
+        Their figure.
+
+    See Also
+    --------
+    PolicyValueDisplay : Values of several evaluators.
+
+    Examples
+    --------
+    >>> from skope_ope import UniformPolicy, compare_policies
+    >>> from skope_ope.displays import PolicyComparisonDisplay
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> comparison = compare_policies({"new": policy}, logs)
+    >>> display = PolicyComparisonDisplay.from_values(comparison)
+    >>> display.policies, display.decision
+    (['new'], 'deploy')
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        records: list[dict[str, Any]],
+        baseline: Mapping[Any, Any],
+        decision: Literal["deploy", "keep", "undecided"],
+        level: float,
+    ) -> None:
+        compared = [record for record in records if record["answer"]]
+        self.baseline, self.decision, self.level = baseline, decision, level
+        self.policies = [record["policy"] for record in compared]
+        self.answers = [record["answer"] for record in compared]
+        chosen = [record["policy"] for record in compared if record["chosen"]]
+        self.choice = chosen[0] if chosen else None
+
+        def column(name):
+            return np.array([record[name] for record in compared])
+
+        self.gain, self.gain_low, self.gain_high = map(column, GAIN_KEYS)
+        self.value, self.low, self.high = map(column, VALUE_KEYS)
+
+    def _held(self):
+        return f"{self.decision}, {looks.counted(len(self.policies), 'gain')}"
+
+    @classmethod
+    def from_values(
+        cls,
+        values: PolicyComparison | Mapping[Any, PolicyValue],
+        *,
+        baseline: str | None = None,
+        level: float | None = None,
+    ) -> PolicyComparisonDisplay:
+        """Show values that were computed before.
+
+        Parameters
+        ----------
+        values : PolicyComparison, or dict of PolicyValue
+            What `compare_policies` returns, or values by the name of the policy, from
+            the same rounds.
+        baseline : str, default=None
+            Name of the baseline in a dict. A comparison already has one.
+        level : float, default=None
+            Coverage of the intervals; `None`: that of the comparison, 0.95 of a dict.
+
+        Returns
+        -------
+        display : PolicyComparisonDisplay
+        """
+        if not hasattr(values, "level_of_each"):
+            values = _comparison_of(looks.checked_values(values), baseline, level)
+        elif baseline not in (None, values.baseline):
+            raise ValueError(
+                f"the comparison is with {values.baseline!r}, got baseline="
+                f"{baseline!r}: compare_policies(..., baseline={baseline!r}) compares "
+                "with it."
+            )
+        records = values.to_records(level)
+        answers = {record["answer"] for record in records if record["answer"]}
+        chosen = any(record["chosen"] for record in records)
+        decision = "deploy" if chosen else "keep" if answers == {"worse"} else None
+        return cls(
+            records,
+            values._baseline_record(level),
+            decision or "undecided",
+            values.level if level is None else level,
+        )
+
+    @classmethod
+    def from_evaluator(
+        cls,
+        evaluator: AnyEvaluator,
+        policies: Mapping[Any, PolicyLike],
+        *,
+        logs: BanditLogs | None = None,
+        baseline: str = "logger",
+        level: float = 0.95,
+    ) -> PolicyComparisonDisplay:
+        """Compare policies with a baseline, and show the gains.
+
+        Parameters
+        ----------
+        evaluator : evaluator
+            A fitted one.
+        policies : dict of policies
+            By name, see `compare_policies`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        baseline : str, default="logger"
+            Name of the policy with which the others are compared; "logger": the mean
+            reward of the logs.
+        level : float, default=0.95
+            Coverage of the intervals of all gains together.
+
+        Returns
+        -------
+        display : PolicyComparisonDisplay
+        """
+        from skope_ope.selection import compare_policies
+
+        evaluator, logs = fitted_evaluator(evaluator, logs)
+        logs = evaluator.logs_ if logs is None else logs
+        given = {"evaluator": evaluator, "baseline": baseline, "level": level}
+        return cls.from_values(compare_policies(policies, logs, **given))
+
+    def plot(
+        self, ax: Any = None, *, truth: Mapping[Any, float] | None = None, **kwargs: Any
+    ) -> PolicyComparisonDisplay:
+        """Draw one row per policy, the first on top.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or pair of them, default=None
+            Where to draw the gains, and the values if there are two. `None` makes a new
+            figure with both.
+        truth : dict of float, default=None
+            The true values of policies by name, drawn as marks. If the baseline is
+            among them (by its name, which may be "logger"), the true gains are drawn,
+            too.
+        **kwargs : dict
+            Passed to `ax.errorbar`.
+
+        Returns
+        -------
+        display : PolicyComparisonDisplay
+            Itself.
+        """
+        name = looks.name_lines(self.baseline["policy"])
+        labels = [*self._labels(), f"{name}\nbaseline"]
+        height = len(labels) * looks.PER_LINE * (looks.n_lines(labels) + 0.5)
+        size = WIDTH_OF_TWO, max(looks.LEAST_HEIGHT, AROUND_GAINS + height)
+        with looks.drawing(self, ax, size=size, grid="x", ncols=2) as axes:
+            axes = np.atleast_1d(axes).ravel()
+            self._draw(axes, name, labels, truth or {}, kwargs)
+        return self._drawn_panels(axes)
+
+    def _draw(self, axes, name, labels, truth, kwargs):
+        known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
+        told = f"{level_text(self.level)} intervals, all together"
+        gains = self.gain, self.gain_low, self.gain_high
+        called = self.baseline["policy"]
+        base = truth.get("logger" if called == THE_LOGGER else called, np.nan)
+        self._rows(axes[0], gains, known - base, kwargs)
+        self._baseline_row(axes[0], 0.0, 0.0, 0.0)
+        looks.numbers_on(axes[0].xaxis, signed=True)
+        axes[0].set_xlabel(f"gain over {name}\n(reward per round)\n{told}")
+        axes[0].set_yticks(range(len(labels)), labels)
+        axes[0].set_title(self._title())
+        for ax in axes[1:2]:
+            self._rows(ax, (self.value, self.low, self.high), known, kwargs)
+            self._baseline_row(ax, *(self.baseline[key] for key in VALUE_KEYS))
+            looks.numbers_on(ax.xaxis)
+            ax.set_yticks(range(len(labels)), [])
+            ax.set_xlabel(f"value\n(reward per round)\n{told}")
+        looks.legend_beside(axes[-1])
+
+    def _baseline_row(self, ax, value, low, high):
+        """Draw the baseline as a line, and its own interval in the last row."""
+        ax.axvline(value, color=looks.BASELINE, linestyle="--", linewidth=1, zorder=1)
+        lengths = np.maximum([[value - low], [high - value]], 0)
+        y = len(self.policies)
+        ax.errorbar(
+            [value], [y], xerr=lengths, fmt="s", color=looks.BASELINE, capsize=3
+        )
+        ax.set_ylim(y + 0.5, -0.5)
+
+    def _rows(self, ax, numbers, truth, kwargs):
+        """Draw a row of every policy: filled where its answer is known."""
+        for y, (estimate, low, high) in enumerate(zip(*numbers, strict=True)):
+            answer = self.answers[y]
+            chosen = self.policies[y] == self.choice
+            style = {
+                "fmt": "D" if chosen else "o",
+                "color": COLOUR[answer],
+                "markerfacecolor": "white" if answer == "cannot tell" else None,
+                "capsize": 3,
+                "linewidth": 2.4 if chosen else 1.6,
+                **kwargs,
+            }
+            # rounding must not put an end beyond the estimate
+            lengths = np.maximum([[estimate - low], [high - estimate]], 0)
+            ax.errorbar([estimate], [y], xerr=lengths, **style)
+            if np.isnan(estimate):
+                looks.say_no_value(ax, y)
+        if np.isfinite(truth).any():
+            style = {"marker": "|", "markersize": 16, "markeredgewidth": 2}
+            style |= {"linestyle": "none", "color": looks.TRUE_VALUE, "label": "truth"}
+            ax.plot(truth, np.arange(len(truth)), **style)
+
+    def _labels(self):
+        return [
+            f"{looks.name_lines(name)}\n{'deploy' if name == self.choice else answer}"
+            for name, answer in zip(self.policies, self.answers, strict=True)
+        ]
+
+    def _title(self):
+        if self.choice is not None:
+            return f"deploy {looks.as_drawn(self.choice)}"
+        if self.decision == "keep":
+            return f"keep {looks.as_drawn(self.baseline['policy'])}"
+        return "undecided"
+
+
+def _comparison_of(values, baseline, level):
+    """Return the comparison of given values with one of them."""
+    from skope_ope.selection._policy_comparison import PolicyComparison
+
+    if baseline not in values or len(values) < 2:
+        raise ValueError(
+            "baseline must name one of at least two values, got "
+            f"{baseline!r}; their names are {list(values)}."
+        )
+    level = 0.95 if level is None else level
+    return PolicyComparison(values, values[baseline], baseline, level=level)

@@ -6,7 +6,7 @@ from inspect import Parameter, signature
 
 from sklearn.base import clone
 
-from skope_ope._meant import nearest
+from skope_ope._texts import nearest
 from skope_ope.evaluators import (
     adaptive_logger,
     multi_logger,

@@ -4,7 +4,7 @@
 
 from typing import NamedTuple
 
-from skope_ope._inside import inside
+from skope_ope._sklearn import inside
 from skope_ope.evaluators._names import (
     BALANCED,
     DEFAULTS,

@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from skope_ope._meant import meant
 from skope_ope._pairs import WithPairs
+from skope_ope._texts import meant
 from skope_ope.evaluators.core._intervals import intervals_of
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
-from skope_ope.intervals._weighted_rewards import check_level
+from skope_ope.intervals._confidence_interval import check_level
 from skope_ope.logs._html import paragraphs, table_html, with_bars
 from skope_ope.logs._shown_numbers import (
     LEFT,

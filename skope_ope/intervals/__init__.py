@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Confidence intervals and confidence sequences, as functions of arrays."""
 
-from skope_ope.intervals._asymptotic_sequence import asymptotic_sequence
 from skope_ope.intervals._bootstrap import bootstrap_interval, percentile_interval
 from skope_ope.intervals._confidence_interval import (
     ConfidenceInterval,
+    delta_ratio_interval,
+    fieller_interval,
     normal_interval,
     student_interval,
 )
@@ -24,9 +25,9 @@ from skope_ope.intervals._finite_sample import (
     log_smoothing_interval,
 )
 from skope_ope.intervals._gamma import gamma_interval
-from skope_ope.intervals._ratio import delta_ratio_interval, fieller_interval
 from skope_ope.intervals._sensitivity import breakdown_gamma, sensitivity_bounds
 from skope_ope.intervals._sequences import (
+    asymptotic_sequence,
     betting_sequence,
     empirical_bernstein_sequence,
 )

@@ -12,9 +12,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import fdtri
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope._types import ArrayLike
-from skope_ope.intervals._weighted_rewards import check_level, check_weighted_rewards
+from skope_ope.intervals._confidence_interval import check_level
+from skope_ope.intervals._finite_sample import check_weighted_rewards
 
 
 def empirical_likelihood_value(

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaincinv, ndtri, stdtrit
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope._types import ArrayLike
 
 BLOCK_OF_SUMS = 20_000  # rounds that are summed at once: they stay in the cache

@@ -22,7 +22,7 @@ from numbers import Real
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope._types import Array, ArrayLike
 from skope_ope.logs._validation import as_numbers
 

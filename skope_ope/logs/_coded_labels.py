@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope._types import Array
 from skope_ope.exceptions import RowError
 from skope_ope.logs._factorise import (

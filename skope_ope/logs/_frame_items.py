@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import is_frame, label_codes, plain, short

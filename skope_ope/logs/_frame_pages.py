@@ -4,8 +4,7 @@
 
 import numpy as np
 
-from skope_ope._user_line import warn_user
-from skope_ope.exceptions import LogsWarning
+from skope_ope.exceptions import LogsWarning, warn_user
 from skope_ope.logs._factorise import factorise, first_of_codes
 from skope_ope.logs._frames import column_of
 from skope_ope.logs._slate_fields import EMPTY

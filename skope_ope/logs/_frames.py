@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy import sparse
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope._types import ArrayLike, Frame
 from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import column_codes

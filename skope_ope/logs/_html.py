@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from math import ceil, floor, inf, isfinite, log10
 
-from skope_ope._harmless import harmless
+from skope_ope._texts import harmless
 from skope_ope.logs._shown_numbers import figure
 
 # -- markup that is safe by default: whatever is no markup already is escaped ----------

@@ -6,8 +6,7 @@ import sys
 
 import numpy as np
 
-from skope_ope._user_line import warn_user
-from skope_ope.exceptions import LogsWarning, RowError
+from skope_ope.exceptions import LogsWarning, RowError, warn_user
 
 
 def index_of(values, n_rounds):

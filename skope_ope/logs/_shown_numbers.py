@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from skope_ope._harmless import harmless
+from skope_ope._texts import harmless
 
 ERROR_DIGITS = 2  # significant digits of a typical standard error
 FIGURE_DIGITS = 4  # of a number that has no error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope._types import ArrayLike, Frame, Label
 from skope_ope.logs._columns_of_labels import columns_by_name
 from skope_ope.logs._contexts import check_context_names

@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.exceptions import RowError
 from skope_ope.logs._factorise import distinct_labels, offsets
 from skope_ope.logs._row_container import keep, read_only

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope._types import Array, PolicyLike
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._labels import kind_of_labels

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope._types import Array, ArrayLike, Contexts, Label
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import own

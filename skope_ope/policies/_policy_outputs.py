@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.exceptions import RowError, SupportWarning
 from skope_ope.logs._labels import kind_of_labels
 from skope_ope.logs._validation import (

@@ -21,8 +21,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skope_ope._parallel import told_before
 from skope_ope._sklearn import scorer_weighs, weight_request
-from skope_ope._user_line import warn_user
-from skope_ope.exceptions import OPEWarning
+from skope_ope.exceptions import OPEWarning, warn_user
 from skope_ope.logs import ContextEncoder
 from skope_ope.logs._model_features import (
     encoding_explained,

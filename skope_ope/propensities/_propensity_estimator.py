@@ -10,13 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import clone
 
-from skope_ope._meant import meant
 from skope_ope._parallel import one_call
 from skope_ope._progress import step, steps
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
+from skope_ope._texts import meant
 from skope_ope._types import SplitterLike
-from skope_ope._user_line import warn_user
-from skope_ope.exceptions import PropensityWarning
+from skope_ope.exceptions import PropensityWarning, warn_user
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._model_features import odd_part
 from skope_ope.logs._propensity_audit import acting_loggers, estimating_step

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._slate_logs import SlateLogs

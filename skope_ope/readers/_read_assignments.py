@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from skope_ope._meant import meant
 from skope_ope._sklearn import StrOptions, validate_params
+from skope_ope._texts import meant
 from skope_ope._types import Frame, Label, Path
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._bandit_logs import BanditLogs

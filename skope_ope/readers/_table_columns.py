@@ -22,9 +22,8 @@ from functools import partial
 
 import numpy as np
 
-from skope_ope._meant import meant
-from skope_ope._user_line import warn_user
-from skope_ope.exceptions import LogsWarning, RowError
+from skope_ope._texts import meant
+from skope_ope.exceptions import LogsWarning, RowError, warn_user
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._text_files import (
     CsvFile,

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from skope_ope._types import ArrayLike, Path
-from skope_ope._user_line import warn_user
-from skope_ope.exceptions import LogsWarning
+from skope_ope.exceptions import LogsWarning, warn_user
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._columns_of_labels import check_order
 from skope_ope.logs._context_encoder import (

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """WHAT WE TELL: one page from the question to a recommendation."""
 
-from skope_ope.reports._report import report
-from skope_ope.reports._result import Report
+from skope_ope.reports._report import Report, report
 
 __all__ = ["Report", "report"]

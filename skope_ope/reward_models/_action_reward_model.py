@@ -15,7 +15,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
-from skope_ope._meant import meant
 from skope_ope._parallel import one_call
 from skope_ope._progress import TellsOfFit, steps
 from skope_ope._sklearn import (
@@ -25,6 +24,7 @@ from skope_ope._sklearn import (
     fit_context,
     has_method,
 )
+from skope_ope._texts import meant
 from skope_ope._types import Array, ArrayLike, Contexts
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs

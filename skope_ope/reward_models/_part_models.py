@@ -16,9 +16,9 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skope_ope._meant import meant
-from skope_ope._part_tasks import merge_parts, named, task_count
+from skope_ope._parallel import merge_parts, named, task_count
 from skope_ope._progress import untold
+from skope_ope._texts import meant
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._folds import FULL, HashKFold, HeldOut, sums_of_others
 from skope_ope.logs._slate_fields import column_weights

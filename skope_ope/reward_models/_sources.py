@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._meant import meant
 from skope_ope._progress import untold
+from skope_ope._texts import meant
 from skope_ope.logs._model_features import check_features
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_row_labels

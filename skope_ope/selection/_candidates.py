@@ -15,8 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 
-from skope_ope._inside import fitted_part, inside, no_best
-from skope_ope._sklearn import safe_indexing
+from skope_ope._sklearn import fitted_part, inside, no_best, safe_indexing
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import LowOverlapWarning

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import clone
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope._types import (
     AnyEvaluator,
     PolicyLike,

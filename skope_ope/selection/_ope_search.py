@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._inside import fitted_part
 from skope_ope._progress import fit_progress, step
 from skope_ope._sklearn import (
     CallbackSupport,
@@ -25,6 +24,7 @@ from skope_ope._sklearn import (
     Interval,
     StrOptions,
     fit_context,
+    fitted_part,
 )
 from skope_ope._types import ArrayLike, RandomSeed, Splitter, SplitterLike
 from skope_ope.evaluators.core._wrapped import bare

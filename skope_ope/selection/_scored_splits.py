@@ -14,11 +14,10 @@ from joblib import effective_n_jobs
 from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 
-from skope_ope._inside import fitted_part
 from skope_ope._parallel import run_tasks
 from skope_ope._progress import untold
-from skope_ope._user_line import warn_user
-from skope_ope.exceptions import OPEWarning
+from skope_ope._sklearn import fitted_part
+from skope_ope.exceptions import OPEWarning, warn_user
 from skope_ope.selection._candidates import fits_by_model, with_propensities
 from skope_ope.selection._scorers import PolicyScorer
 

@@ -13,9 +13,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._inside import fitted_part, inside
+from skope_ope._sklearn import fitted_part, inside
 from skope_ope._types import AnyEvaluator, PolicyLike
-from skope_ope._user_line import warn_user
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import ratio
@@ -29,6 +28,7 @@ from skope_ope.exceptions import (
     ModelErrorWarning,
     OPEWarning,
     SupportWarning,
+    warn_user,
 )
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range

@@ -13,13 +13,17 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.special import stdtrit
 
-from skope_ope._inside import fitted_part
 from skope_ope._progress import fit_progress
-from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
+from skope_ope._sklearn import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    fit_context,
+    fitted_part,
+)
 from skope_ope._types import AnyEvaluator, ArrayLike
-from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._warnings import learned_warnings
-from skope_ope.exceptions import BiasWarning, OPEWarning
+from skope_ope.exceptions import BiasWarning, OPEWarning, warn_user
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.selection._candidates import (
     fits_by_model,

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope._inside import inside
+from skope_ope._sklearn import inside
 from skope_ope.audit._policy_checks import (
     action_findings,
     alike_rounds_findings,

@@ -20,7 +20,6 @@ from skope_ope._types import AnyEvaluator
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.static._base import StaticEvaluator
-from skope_ope.utils import _cluster_checks as cluster
 from skope_ope.utils import _contract_checks as contract
 from skope_ope.utils import _law_checks as law
 from skope_ope.utils._adaptive_policy_checks import check_adaptive_policy
@@ -72,7 +71,7 @@ def _checks_of(evaluator):
         yield contract.check_paired_difference
         if not tags.order_dependent:
             yield law.check_standard_error_is_that_of_the_round_values
-    yield from cluster.cluster_checks_of(evaluator)
+    yield from law.cluster_checks_of(evaluator)
     if not slates:
         yield from _checks_of_single_actions(evaluator, tags)
 
@@ -111,7 +110,7 @@ def _all_checks(evaluator):
 def _known_names():
     return {
         name
-        for module in (cluster, contract, law)
+        for module in (contract, law)
         for name, value in vars(module).items()
         if name.startswith("check_")
         and getattr(value, "__module__", None) == module.__name__

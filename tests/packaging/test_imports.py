@@ -11,8 +11,8 @@ from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 
 # The flow of the data: a folder imports only from what stands before it.
 FLOW = [
-    *("_interrupted", "_harmless", "_user_line", "_types", "_pairs", "exceptions"),
-    *("_meant", "_sklearn", "_inside", "_dot", "_progress", "_parallel", "_part_tasks"),
+    *("_interrupted", "_texts", "_types", "_pairs", "exceptions", "_sklearn"),
+    *("_progress", "_parallel"),
     *("logs", "readers", "propensities", "policies", "reward_models", "intervals"),
     *("evaluators", "audit", "selection", "learning", "displays", "reports"),
     *("datasets", "utils"),

@@ -302,7 +302,7 @@ def a_call_of_a_class(path):
 
 
 def a_class_that_is_not_public(path):
-    return made("skope_ope._part_tasks", "Carried", data=plain(""))
+    return made("skope_ope._parallel", "Carried", data=plain(""))
 
 
 ATTACKS = {one.__name__: one for one in (load_again, of_keys, a_method, a_partial)}

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from sklearn.exceptions import NotFittedError
 
-from skope_ope._part_tasks import named
+from skope_ope._parallel import named
 from skope_ope._sklearn import Estimator, Interval, StrOptions
 from skope_ope._types import PolicyLike
 from skope_ope.evaluators.adaptive_logger._stream_state import (
@@ -19,8 +19,8 @@ from skope_ope.evaluators.adaptive_logger._stream_state import (
 )
 from skope_ope.evaluators.adaptive_logger._stream_terms import check_stream_logs
 from skope_ope.exceptions import OPEWarning
-from skope_ope.intervals._asymptotic_sequence import FROM_ROUND
 from skope_ope.intervals._confidence_interval import ConfidenceInterval
+from skope_ope.intervals._sequences import FROM_ROUND
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._partitions import Partition, read_partitions

@@ -23,8 +23,11 @@ from skope_ope.exceptions import (
     TailWarning,
 )
 from skope_ope.intervals import ConfidenceInterval
-from skope_ope.intervals._asymptotic_sequence import AsymptoticBounds
-from skope_ope.intervals._sequences import WeightedLimits, running_sums
+from skope_ope.intervals._sequences import (
+    AsymptoticBounds,
+    WeightedLimits,
+    running_sums,
+)
 from skope_ope.logs._known_range import known_range
 
 ASYMPTOTIC = "asymptotic"

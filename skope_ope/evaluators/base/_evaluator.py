@@ -23,7 +23,6 @@ from skope_ope._sklearn import (
     validate_parameter_constraints,
 )
 from skope_ope._types import ArrayLike, PolicyLike, RewardModelLike
-from skope_ope._user_line import warn_user
 from skope_ope.evaluators.base._question import question_about, refuse_weights
 from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._auto import with_numbers
@@ -40,6 +39,7 @@ from skope_ope.evaluators.core._requires import (
 from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.evaluators.parts._part_sums import head_of
+from skope_ope.exceptions import warn_user
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._lazy_logs import LazyLogs, refuse_lazy

@@ -8,8 +8,8 @@ from numbers import Integral, Number, Real
 
 import numpy as np
 
-from skope_ope._meant import meant
 from skope_ope._parallel import check_n_jobs
+from skope_ope._texts import meant
 from skope_ope.evaluators.core._requires import check_model_of_call
 from skope_ope.evaluators.frames._frame_log import FIRST
 from skope_ope.evaluators.parts._part_sums import head_of

@@ -15,7 +15,7 @@ from math import isnan, nan, sqrt
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._design import linked
 from skope_ope.evaluators.core._estimate import Estimate

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from skope_ope._dot import LONGEST_PRODUCT
+from skope_ope._parallel import LONGEST_PRODUCT
 from skope_ope.logs._factorise import (
     count_codes,
     factorise,

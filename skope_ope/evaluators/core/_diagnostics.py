@@ -9,7 +9,7 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
-from skope_ope._harmless import harmless
+from skope_ope._texts import harmless
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean

@@ -29,7 +29,7 @@ from math import isfinite, nan, sqrt
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._functions import mean, pooled
 from skope_ope.evaluators.core._products import quadratic, straight, total

@@ -7,7 +7,7 @@ from functools import partial
 from math import inf, isnan, nan, sqrt
 from numbers import Real
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.evaluators.core._bootstrap import jackknife_error, resampled_values
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._plain_weights import (
@@ -32,8 +32,8 @@ from skope_ope.intervals import (
     normal_interval,
     student_interval,
 )
+from skope_ope.intervals._confidence_interval import check_level
 from skope_ope.intervals._gamma import gamma_limits
-from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._shown_numbers import figure
 
 RESAMPLED = ("bootstrap", "percentile")

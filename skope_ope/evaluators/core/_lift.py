@@ -9,14 +9,14 @@ from math import copysign, isfinite, isnan, nan
 from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.exceptions import ZeroBaselineWarning
 from skope_ope.intervals import (
     ConfidenceInterval,
     delta_ratio_interval,
     fieller_interval,
 )
-from skope_ope.intervals._ratio import ratio_error, ratio_limits
+from skope_ope.intervals._confidence_interval import ratio_error, ratio_limits
 from skope_ope.logs._html import card, doubts, interval_picture, main_number, pairs
 from skope_ope.logs._shown_numbers import (
     called,

@@ -21,7 +21,7 @@ from math import exp, inf, isnan, log
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope.evaluators.core._products import total
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step

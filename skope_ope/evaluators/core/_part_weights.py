@@ -8,7 +8,7 @@ the propensities of one logger, of every logger by itself, or of their mixture.
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._loggers import SURE, label_list

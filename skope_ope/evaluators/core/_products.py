@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope._dot import LONGEST_PRODUCT, dot
+from skope_ope._parallel import LONGEST_PRODUCT, dot
 
 PIECE = 5000  # rounds of a product of matrices: a longer one wakes the threads of BLAS
 FEW_TERMS = 12  # whose products one by one cost no more than those of a matrix

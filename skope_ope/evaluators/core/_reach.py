@@ -13,7 +13,7 @@ from math import nan
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope.evaluators.core._blocks import blocks
 
 # What larger weights than the bound may bring is below this share of a standard error:

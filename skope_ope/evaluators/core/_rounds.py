@@ -11,7 +11,7 @@ from math import inf, isfinite
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._halves import rounds_of_halves
 from skope_ope.evaluators.core._requires import LogFacts

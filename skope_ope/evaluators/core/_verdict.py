@@ -32,7 +32,7 @@ from skope_ope.exceptions import (
     SupportWarning,
     TailWarning,
 )
-from skope_ope.intervals._weighted_rewards import check_level
+from skope_ope.intervals._finite_sample import check_level
 from skope_ope.logs._html import bullets, card
 from skope_ope.logs._shown_numbers import counts, figure, wrapped
 from skope_ope.logs.checks._finding import (

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._inside import is_search, no_best
+from skope_ope._sklearn import is_search, no_best
 from skope_ope.logs.lazy._lazy_logs import REMEDY, LazyLogs
 
 

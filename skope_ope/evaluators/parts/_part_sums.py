@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from skope_ope._pairs import WithPairs
-from skope_ope._part_tasks import merge_parts, task_count
+from skope_ope._parallel import merge_parts, task_count
 from skope_ope.evaluators.core._design import kind_of_sums, weight_of
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Extract, Job, TermStore, run

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.evaluators.core._loggers import SURPRISE, chance_if_uniform
 from skope_ope.evaluators.scavenging._predictability import HIGH_Z
 from skope_ope.exceptions import LearnedRoundsWarning

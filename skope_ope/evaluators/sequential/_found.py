@@ -15,7 +15,7 @@ from operator import add
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
 from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.core._summary import N_BUCKETS

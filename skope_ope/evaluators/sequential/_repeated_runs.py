@@ -14,8 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skope_ope._parallel import run_tasks
-from skope_ope._part_tasks import merge_parts
+from skope_ope._parallel import merge_parts, run_tasks
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, validate_params
 from skope_ope._types import AnyEvaluator, PolicyLike, RandomSeed
 from skope_ope.evaluators.core._wrapped import with_seed
@@ -28,7 +27,7 @@ from skope_ope.evaluators.sequential._sequential_values import (
 )
 from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.intervals import student_interval
-from skope_ope.intervals._weighted_rewards import check_level
+from skope_ope.intervals._confidence_interval import check_level
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import called, decimals
 from skope_ope.logs.lazy._lazy_logs import LazyLogs, kept_sizes

@@ -15,7 +15,7 @@ from operator import add
 
 import numpy as np
 
-from skope_ope._part_tasks import merge_parts, named, task_count
+from skope_ope._parallel import merge_parts, named, task_count
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import terms_of
 from skope_ope.evaluators.core._target import Target

@@ -18,7 +18,7 @@ from operator import add
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope._parallel import dot
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.evaluators.sequential._found import in_buckets

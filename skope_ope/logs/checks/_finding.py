@@ -9,7 +9,7 @@ from numbers import Real
 
 import numpy as np
 
-from skope_ope._harmless import harmless
+from skope_ope._texts import harmless
 from skope_ope.exceptions import OPEWarning, PropensityWarning
 from skope_ope.logs._html import element, tag
 from skope_ope.logs._shown_numbers import figure, wrapped

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.logs._contexts import COLUMNS_LISTED
 from skope_ope.logs._labels import UNKNOWN
 from skope_ope.logs._text_files import (

@@ -10,7 +10,7 @@ from hashlib import sha256
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._labels import UNKNOWN
 

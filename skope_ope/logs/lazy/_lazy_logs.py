@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._labels import kind_of_parts
 

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from urllib.parse import unquote
 
-from skope_ope._meant import meant
+from skope_ope._texts import meant
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq"), "csv": (".csv",)}
 COMPRESSED = (".gz", ".zip", ".bz2", ".xz", ".zst")

@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils import check_consistent_length, check_random_state
 
-from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval, has_method
+from skope_ope._texts import meant
 from skope_ope._types import Array, Contexts
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._concat import stack_rows

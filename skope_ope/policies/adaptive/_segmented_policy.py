@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import MetaEstimatorMixin
 
-from skope_ope._meant import meant
 from skope_ope._sklearn import Interval
+from skope_ope._texts import meant
 from skope_ope._types import Array, Contexts
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._factorise import rows_of_codes

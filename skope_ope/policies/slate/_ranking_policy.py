@@ -14,8 +14,8 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval
+from skope_ope._texts import meant
 from skope_ope._types import Array, ArrayLike
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import own

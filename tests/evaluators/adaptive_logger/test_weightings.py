@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import AdaptiveDR, AdaptiveIPS, BanditLogs, ConstantPolicy, DoublyRobust
 from skope_ope.datasets import make_adaptive_logs
-from skope_ope.datasets._adaptive_logs import AdaptiveWorld, simulate_histories
+from skope_ope.datasets._synthetic import AdaptiveWorld, simulate_histories
 from skope_ope.evaluators.adaptive_logger._weightings import WEIGHTINGS
 from skope_ope.evaluators.core._jobs import prepared_job
 from skope_ope.evaluators.core._rounds import PositiveRounds

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""How the importance weights behind a value are spread."""
+"""What a log can tell of a policy: its actions there, and how its weights spread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,341 @@ import numpy as np
 
 from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
 from skope_ope.displays import _looks as looks
-from skope_ope.displays._given_values import static_evaluator
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._shown_numbers import figure, fixed, share
+from skope_ope.logs._shown_numbers import figure, fixed, level_text, share
 from skope_ope.logs._validation import as_numbers
+
+SUPPORT_PANELS = ("shares", "rounds")
+NEVER_LOGGED = "is never done by the logger"
+NO_SHARE, TOLERANCE = (1e-9, 1e-6)  # of a probability, and of sums that a user gives
+PER_ROW, AROUND_SHARES = 0.24, 1.3  # inches of a new figure
+
+
+class SupportDisplay(looks.Display):
+    r"""How often a policy takes every action, and how often the logger does.
+
+    Make it with `from_evaluator` or `from_values`; both compute everything, `plot` only
+    draws. If the logger never takes an action of the policy, the log has no rewards of
+    it. An estimate leaves the action out, or extrapolates with a reward model. For the
+    other actions, the effective rounds say how much information the log has:
+    :math:`(\sum w)^2 / \sum w^2` over the rounds of the action. Read more in the
+    :ref:`User Guide <displays>`.
+
+    Parameters
+    ----------
+    labels : list
+        Names of the rows: actions, or slots and what they show.
+    policy_share, logger_share : ndarray of shape (n_labels,)
+        Mean probability under the policy and under the logger. If the distribution of
+        the logger is not known, the share of the logged rounds.
+    unsupported : ndarray of shape (n_labels,)
+        The part of `policy_share` on actions that the logger cannot take in the same
+        context. If the distribution of the logger is not known, on actions that it
+        never took.
+    weight_sums : pair of ndarray of shape (n_labels,), default=None
+        Sums of the importance weights and of their squares over the rounds of every
+        label; `None`: not known.
+    label_name : str, default="action"
+        What the labels are.
+
+    Attributes
+    ----------
+    unsupported_mass : float
+        The policy's probability of actions that the logger never takes.
+    untold_mass : float
+        `unsupported_mass`, plus the probability of labels without an effective round in
+        this log: there are too few rounds, or some were left out.
+    effective_rounds : ndarray of shape (n_labels,)
+        Effective rounds of every label, 0 where there are none; NaN where they are
+        not known.
+    axes_ : ndarray of matplotlib axes
+        Where it was drawn, one for every panel, after `plot`.
+    ax_ : matplotlib axes
+        The first of them, after `plot`.
+    figure_ : matplotlib figure
+        Their figure, after `plot`.
+
+    See Also
+    --------
+    WeightsDisplay : How the weights are spread over all rounds.
+    audit : Findings about a policy on a log.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import IPS, BanditLogs, UniformPolicy
+    >>> from skope_ope.displays import SupportDisplay
+    >>> logs = BanditLogs(np.zeros((4, 1)), ["a", "b", "b", "a"], [1, 0, 1, 0],
+    ...                   propensity=[0.5] * 4, actions=["a", "b", "c"])
+    >>> display = SupportDisplay.from_evaluator(IPS().fit(logs), UniformPolicy())
+    >>> round(display.unsupported_mass, 3), display.effective_rounds.tolist()
+    (0.333, [2.0, 2.0, 0.0])
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        labels: list[Any],
+        policy_share: Array,
+        logger_share: Array,
+        unsupported: Array,
+        *,
+        weight_sums: tuple[Array, Array] | None = None,
+        label_name: str = "action",
+    ) -> None:
+        self.label_name = label_name
+        self.labels = labels
+        self.policy_share, self.logger_share = policy_share, logger_share
+        self.unsupported, self.weight_sums = unsupported, weight_sums
+        # one for actions, which exclude each other; slots may stay empty
+        n_slots = policy_share.sum() or np.nan
+        self.unsupported_mass = float(unsupported.sum() / n_slots)
+        alone = [[k] for k in range(len(labels))]
+        self.effective_rounds = _effective(weight_sums, alone)
+        untold = np.where(self.effective_rounds == 0, policy_share, unsupported)
+        self.untold_mass = float(untold.sum() / n_slots)
+
+    def _held(self):
+        return looks.counted(len(self.labels), self.label_name)
+
+    @classmethod
+    def from_values(
+        cls,
+        policy_share: ArrayLike,
+        logger_share: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        unsupported: ArrayLike | None = None,
+    ) -> SupportDisplay:
+        """Show shares that were computed before.
+
+        Parameters
+        ----------
+        policy_share, logger_share : array-like of shape (n_actions,)
+            Mean probability of every action under the policy and under the logger;
+            each sums to one.
+        labels : sequence of shape (n_actions,), default=None
+            What the actions are called; `None`: their numbers.
+        unsupported : array-like of shape (n_actions,), default=None
+            The part of `policy_share` where the logger could not take the action.
+            `None`: all of it where `logger_share` is zero.
+
+        Returns
+        -------
+        display : SupportDisplay
+        """
+        policy_share = _checked_shares("policy_share", policy_share)
+        n = len(policy_share)
+        logger_share = _checked_shares("logger_share", logger_share, n)
+        if unsupported is None:
+            unsupported = np.where(logger_share == 0, policy_share, 0.0)
+        else:
+            unsupported = _checked_part(unsupported, policy_share)
+        labels = list(range(n) if labels is None else labels)
+        if len(labels) != n:
+            raise ValueError(f"labels must have {n} entries, got {len(labels)}.")
+        return cls(labels, policy_share, logger_share, unsupported)
+
+    @classmethod
+    def from_evaluator(
+        cls,
+        evaluator: AnyEvaluator,
+        policy: PolicyLike,
+        *,
+        logs: BanditLogs | None = None,
+    ) -> SupportDisplay:
+        """Show for which actions of a policy the log has rounds.
+
+        Parameters
+        ----------
+        evaluator : evaluator
+            A fitted static evaluator, or one of slates. Only its rounds are used. For
+            slates, the items of policy and logger in every slot are compared.
+        policy : policy, array or str
+            See the evaluator's `evaluate`; probabilities of all actions, or marginals
+            of all slots, are needed.
+        logs : BanditLogs, default=None
+            Rounds to look at; `None`: those of `fit`.
+
+        Returns
+        -------
+        display : SupportDisplay
+        """
+        hint = " Fit IPS() to the same logs, or SlateIPS() to slates."
+        evaluator, logs = looks.static_evaluator(evaluator, logs, "_support_on", hint)
+        return cls(**evaluator._support_on(policy, logs))
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        panels: Sequence[Literal["shares", "rounds"]] | None = None,
+        n_labels: int = 20,
+        **kwargs: Any,
+    ) -> SupportDisplay:
+        """Draw one row per action, the most likely ones of the policy on top.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or pair of them, default=None
+            Where to draw, one for every panel; `None` makes a new figure.
+        panels : sequence of {"shares", "rounds"}, default=None
+            What to draw: shares of policy and logger, effective rounds. `None`: both
+            if they are known, or only the shares if `ax` is one axes.
+        n_labels : int, default=20
+            Rows to draw. The last row is the sum of all others.
+        **kwargs : dict
+            Passed to the `ax.plot` of the policy's shares.
+
+        Returns
+        -------
+        display : SupportDisplay
+            Itself.
+        """
+        if n_labels < 2:
+            raise ValueError(f"n_labels must be at least 2, got {n_labels}.")
+        known = SUPPORT_PANELS
+        if panels is None and self.weight_sums is None:
+            known = SUPPORT_PANELS[:1]
+        panels = looks.checked_panels(panels, known, ax)
+        texts, rows = self._rows(n_labels)
+        of_row = PER_ROW + looks.PER_LINE * max(text.count("\n") for text in texts)
+        height = AROUND_SHARES + of_row * len(texts)
+        size = looks.FIGURE_SIZE[0], max(looks.LEAST_HEIGHT, height)
+        widths = [2 if panel == "shares" else 1 for panel in panels]
+        with looks.drawing_panels(self, ax, widths, size=size, across=True) as axes:
+            for one, panel in zip(axes, panels, strict=True):
+                draw = self._draw_shares if panel == "shares" else self._draw_rounds
+                draw(one, rows, kwargs)
+                one.set_ylim(len(texts) - 0.5, -0.5)
+                one.set_yticks(range(len(texts)), texts)
+            axes[0].set_ylabel(self.label_name)
+            axes[0].set_title(self._title(), loc="left")
+            looks.legend_beside(axes[-1], of=axes)
+        return self._drawn_panels(axes)
+
+    def _rows(self, n_labels):
+        """Return the texts of the rows, and which labels each of them adds up."""
+        order = np.argsort(-self.policy_share, kind="stable")
+        rows = [[k] for k in order]
+        if len(order) > n_labels:
+            rows = [*rows[: n_labels - 1], order[n_labels - 1 :].tolist()]
+        texts = [looks.name_lines(self.labels[row[0]]) for row in rows]
+        if len(rows[-1]) > 1:
+            texts[-1] = f"{len(rows[-1]):,} others"
+        return texts, rows
+
+    def _draw_shares(self, ax, rows, kwargs):
+        shares = self.policy_share, self.logger_share, self.unsupported
+        policy, logger, lost = (_added_up(share, rows) for share in shares)
+        y, one = np.arange(len(rows)), np.array([len(row) == 1 for row in rows])
+        if not one.all():  # the sums of many would set the scale
+            told = f"policy {_share_text(policy[-1])}, logger {_share_text(logger[-1])}"
+            if lost[-1] > NO_SHARE:
+                told += f", never {_share_text(lost[-1])}"
+            self._write(
+                ax, y[-1], told, looks.DOUBTED if lost[-1] > NO_SHARE else looks.TEXT
+            )
+        ax.hlines(y[one], policy[one], logger[one], color=looks.BASELINE, linewidth=1)
+        style = {"linestyle": "none", "color": looks.BASELINE, "marker": "s"}
+        ax.plot(logger[one], y[one], **style, label="logger")
+        style = {"linestyle": "none", "color": looks.POLICY, "marker": "o"}
+        ax.plot(policy[one], y[one], **{**style, "label": "policy", **kwargs})
+        never = one & (lost > NO_SHARE)
+        if never.any():
+            style = {"linestyle": "none", "color": looks.DOUBTED, "marker": "x"}
+            style |= {"markersize": 9, "markeredgewidth": 2}
+            ax.plot(lost[never], y[never], **style, label="never by the logger")
+        ax.set_xlim(left=0)
+        looks.numbers_on(ax.xaxis, share=True)
+        ax.set_xlabel("mean probability")
+
+    def _draw_rounds(self, ax, rows, kwargs):
+        if self.weight_sums is None:
+            raise ValueError(
+                "effective rounds need importance weights, which are not known: draw "
+                "panels='shares'."
+            )
+        size = _effective(self.weight_sums, rows)
+        y, some = np.arange(len(rows)), size > 0
+        ax.plot(size[some], y[some], color=looks.POLICY, marker="o", linestyle="none")
+        wanted = _added_up(self.policy_share, rows) > NO_SHARE
+        for row in y[~some & wanted]:
+            self._write(ax, row, "none", looks.DOUBTED)
+        ax.set_xscale("log")
+        if some.any():
+            ax.set_xlim(size[some].min() / 3, size[some].max() * 2)
+        looks.log_numbers_on(ax.xaxis)
+        ax.set_xlabel("effective rounds")
+
+    def _write(self, ax, y, text, color):
+        """Write a text in a row, on the left."""
+        looks.annotate(ax, text, (0.02, y), color, xycoords=ax.get_yaxis_transform())
+
+    def _title(self):
+        lines = [f"the policy does nothing that {NEVER_LOGGED}"]
+        if self.unsupported_mass > NO_SHARE:
+            lost = _share_text(self.unsupported_mass)
+            lines = [f"{lost} of what the policy does {NEVER_LOGGED}"]
+        more = self.untold_mass - self.unsupported_mass
+        if more > NO_SHARE:
+            share = (
+                f"{_share_text(more)} {'more' if self.unsupported_mass else 'of it'}"
+            )
+            lines.append(f"{share} has no effective round in the log")
+        return "\n".join(lines)
+
+
+def _share_text(share):
+    """Return a share in percent, a small one with one digit."""
+    return f"{share:.1%}" if share >= 1e-3 else level_text(float(f"{share:.1g}"))
+
+
+def _added_up(values, rows):
+    """Return sums of values over the labels of every row."""
+    return np.array([values[row].sum() for row in rows])
+
+
+def _effective(weight_sums, rows):
+    """Return (sum w)^2 / sum w^2 of every row, 0 without weights."""
+    if weight_sums is None:
+        return np.full(len(rows), np.nan)
+    first, second = (_added_up(values, rows) for values in weight_sums)
+    return np.divide(first**2, second, out=np.zeros(len(rows)), where=second > 0)
+
+
+def _checked_shares(name, shares, n=None):
+    shares = as_numbers(name, shares)
+    if n is not None and len(shares) != n:
+        raise ValueError(f"{name} has {len(shares)} entries, policy_share has {n}.")
+    if not len(shares) or shares.min() < 0 or abs(shares.sum() - 1) > TOLERANCE:
+        raise ValueError(
+            f"{name} must hold non-negative probabilities that sum to one, got "
+            f"{len(shares)} that sum to {shares.sum():.6g}"
+            + (f", the least of them {shares.min():.6g}." if len(shares) else ".")
+        )
+    return shares
+
+
+def _checked_part(unsupported, policy_share):
+    part = as_numbers("unsupported", unsupported)
+    if part.shape != policy_share.shape:
+        raise ValueError(
+            f"unsupported has {len(part)} entries, policy_share has "
+            f"{len(policy_share)}."
+        )
+    wrong = np.flatnonzero((part < 0) | (part > policy_share + TOLERANCE))
+    if wrong.size:
+        k = int(wrong[0])
+        raise ValueError(
+            "unsupported is a part of policy_share, between 0 and it, got "
+            f"{part[k]:.6g} of {policy_share[k]:.6g} at entry {k}."
+        )
+    return part
+
+
+# -- how the importance weights behind a value are spread ------------------------------
 
 WEIGHT_PANELS = ("shares", "tail")
 SMALL_WEIGHT = 0.01  # weights below this share of the mean are not drawn
@@ -166,7 +496,7 @@ class WeightsDisplay(looks.Display):
         -------
         display : WeightsDisplay
         """
-        evaluator, logs = static_evaluator(evaluator, logs, "_weights_on")
+        evaluator, logs = looks.static_evaluator(evaluator, logs, "_weights_on")
         name = type(evaluator).__name__
         weights, used_weights = evaluator._weights_on(policy, logs)
         rewards = (evaluator.logs_ if logs is None else logs).reward

@@ -1,8 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Texts that others have written, such as labels of a file, fit to be shown."""
+"""Texts that others have written: fit to be shown, and near known names."""
 
 import re
+from difflib import get_close_matches
 from unicodedata import category
 
 # Controls, formats, lone surrogates, line and paragraph ends: a terminal obeys them,
@@ -27,7 +28,7 @@ def harmless(text):
 
     Examples
     --------
-    >>> from skope_ope._harmless import harmless
+    >>> from skope_ope._texts import harmless
     >>> harmless("\x1b[2Jred")
     '\\x1b[2Jred'
     >>> harmless("Zürich")
@@ -41,3 +42,26 @@ def _escaped(match):
     if category(char) not in HIDDEN_CATEGORIES or char in JOINERS:
         return char
     return repr(char)[1:-1]
+
+
+# -- the name that somebody may have meant who misspelt it -----------------------------
+
+
+def meant(name, known):
+    """Return " Did you mean 'x'?" where one of the known names is near, else ""."""
+    near = nearest(name, known)
+    return "" if near is None else f" Did you mean {near!r}?"
+
+
+def nearest(name, known, cutoff=0.6):
+    """Return the known name that is spelt most like a given one; None where none is."""
+    # Upper and lower case are the same. A number is near a text that holds it, and near
+    # no other number.
+    is_text = isinstance(name, str)
+    names = {
+        str(one).casefold(): str(one) if isinstance(one, str) else one
+        for one in known
+        if is_text or isinstance(one, str)
+    }
+    near = get_close_matches(str(name).casefold(), names, n=1, cutoff=cutoff)
+    return names[near[0]] if near else None
