@@ -22,7 +22,6 @@ from skope_ope.logs import DistinctViews
 from skope_ope.propensities import LoggerPropensityEstimator
 from skope_ope.utils import (
     _check_rounds,
-    _cluster_checks,
     _contract_checks,
     _law_checks,
     all_evaluators,
@@ -313,7 +312,7 @@ def test_contract_of_evaluators(evaluator):
 @pytest.mark.parametrize("evaluator", EVALUATORS, ids=repr)
 def test_the_laws_hold_in_another_world(evaluator, global_random_seed, monkeypatch):
     other = partial(_check_rounds.random_rounds, seed=1000 + global_random_seed)
-    for module in (_cluster_checks, _contract_checks, _law_checks):
+    for module in (_contract_checks, _law_checks):
         monkeypatch.setattr(module, "random_rounds", other)
     check_evaluator(evaluator, expected_failed_checks=laws_that_do_not_hold(evaluator))
 
