@@ -16,7 +16,7 @@ from skope_ope._shell._policies import (
     wanted_policies,
 )
 from skope_ope.audit._audit import audits
-from skope_ope.logs._contexts import in_context
+from skope_ope.logs._validation import in_context
 from skope_ope.policies import action_probabilities
 from skope_ope.policies._policy_files import can_name_columns, frame_of_context
 

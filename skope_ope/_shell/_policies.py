@@ -15,8 +15,8 @@ from zipfile import ZipFile
 import numpy as np
 
 from skope_ope._texts import meant
-from skope_ope.logs._columns_of_labels import check_order
-from skope_ope.logs._model_features import check_features
+from skope_ope.logs._context_encoder import check_features
+from skope_ope.logs._frames import check_order
 from skope_ope.logs._text_files import number, read_members, whole_number
 from skope_ope.policies import (
     AdaptiveFunctionPolicy,

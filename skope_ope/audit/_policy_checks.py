@@ -25,8 +25,7 @@ from skope_ope.evaluators.static._snips import SNIPS
 from skope_ope.exceptions import TailWarning
 from skope_ope.intervals._tail_shape import UNRELIABLE, is_bounded, tail_shape
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._slate_fields import has_slot_rewards
-from skope_ope.logs._validation import plain
+from skope_ope.logs._validation import has_slot_rewards, plain
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.policies._fit_free_policies import ConstantPolicy
 from skope_ope.policies._learned_rounds import (

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from skope_ope.evaluators.core._mean_weight import SURE
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._slate_fields import EMPTY, column_weights, is_uniform
+from skope_ope.logs._validation import EMPTY, column_weights, is_uniform
 from skope_ope.logs.checks._finding import propensity_alarm
 from skope_ope.logs.checks._propensity_findings import SHARPNESS, chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings

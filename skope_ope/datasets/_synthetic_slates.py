@@ -19,8 +19,7 @@ from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope._texts import meant
 from skope_ope._types import Array, ArrayLike, RandomSeed, SlatePolicyLike
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import as_numbers, check_labels
+from skope_ope.logs._validation import EMPTY, as_numbers, check_labels
 from skope_ope.policies import (
     PlackettLuceSlatePolicy,
     ProductSlatePolicy,

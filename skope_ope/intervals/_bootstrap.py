@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from skope_ope._parallel import check_n_jobs, run_tasks
 from skope_ope._types import ArrayLike, RandomSeed
 from skope_ope.intervals._confidence_interval import check_level
-from skope_ope.logs._factorise import factorise
+from skope_ope.logs._labels import factorise
 from skope_ope.logs._validation import as_numbers, check_labels
 
 USUAL_RESAMPLES = 2000  # resamples

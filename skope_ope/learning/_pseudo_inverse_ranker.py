@@ -22,8 +22,7 @@ from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
 from skope_ope.evaluators.slate._second_moments import by_distribution, solve
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._slate_fields import EMPTY, column_weights
-from skope_ope.logs._validation import check_y
+from skope_ope.logs._validation import EMPTY, check_y, column_weights
 from skope_ope.policies._base import first_best
 from skope_ope.policies._classifier_policy import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows

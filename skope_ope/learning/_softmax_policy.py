@@ -29,7 +29,7 @@ from skope_ope.learning._logs_policy import (
     prefer,
 )
 from skope_ope.logs import ContextEncoder
-from skope_ope.logs._model_features import encoding_explained, has_other_columns
+from skope_ope.logs._context_encoder import encoding_explained, has_other_columns
 from skope_ope.logs._row_container import own
 from skope_ope.policies._classifier_policy import ACTING_CONSTRAINTS, with_inputs_of
 

@@ -14,23 +14,29 @@ from skope_ope._types import Array, ArrayLike, Contexts
 from skope_ope.exceptions import RowError
 from skope_ope.logs import _propensity_audit
 from skope_ope.logs._coded_labels import Grouped, coded_as, coded_labels
-from skope_ope.logs._contexts import check_context
-from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import Framed
+from skope_ope.logs._html import logs_html
 from skope_ope.logs._known_rows import Recognised
-from skope_ope.logs._logs_html import bandit_summary, logs_html
-from skope_ope.logs._row_container import RowContainer, read_only
-from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
+from skope_ope.logs._labels import count_codes
+from skope_ope.logs._row_container import (
+    RowContainer,
+    check_row_labels,
+    labels_to_keep,
+    read_only,
+)
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import (
     Checked,
     as_array,
     as_numbers,
     check_agreement,
+    check_context,
     check_length,
     check_probabilities,
     check_propensity,
     check_sample_weight,
     plain,
+    value_range,
 )
 from skope_ope.logs.checks._adaptive_logger import FIRST_ROUNDS, learning_findings
 from skope_ope.logs.checks._lost_rows import choices_of, left_out_by_chance
@@ -93,9 +99,6 @@ def check_logger_proba(logs, logger_proba):
         found = f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g}"
         raise RowError(found, row, f", logger {plain(logs.loggers[column])!r}.")
     return proba
-
-
-# -- logged decisions of a contextual bandit: one action and one reward a round --------
 
 
 # `available` comes first: probabilities must agree with it.
@@ -492,3 +495,36 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
 
     def _repr_html_(self):
         return logs_html(self)
+
+
+def bandit_summary(logs):
+    """Return rounds, actions, features, ranges and loggers as a dict of texts."""
+    counts = logs._action_counts
+    if not len(logs):
+        return {"rounds": "0", "actions": f"{logs.n_actions}"}
+    out = {
+        "rounds": f"{len(logs):,}",
+        "actions": f"{logs.n_actions} (logged {counts.min():,} to "
+        f"{counts.max():,} times)",
+        "features": f"{logs.n_features} ({type(logs.context).__name__})",
+        "reward": f"{value_range(logs.reward)}, mean {figure(logs.reward.mean())}",
+        "propensity": "unknown",
+    }
+    if logs.propensity is not None:
+        out["propensity"] = value_range(logs.propensity)
+    if logs.reward_range is not None:
+        out["reward range"] = " to ".join(map(figure, logs.reward_range))
+    if logs.loggers is not None:
+        pairs = zip(logs.loggers.tolist(), logs._logger_counts.tolist(), strict=True)
+        out["loggers"] = ", ".join(f"{name}: {size:,}" for name, size in pairs)
+    if logs.group is not None:
+        out["groups"] = f"{logs.n_groups:,}"
+    if logs.available is not None:
+        out["offered actions"] = value_range(logs.available.sum(axis=1))
+    if logs.timestamp is not None:
+        out["time"] = f"{logs.timestamp.min()} to {logs.timestamp.max()}"
+    if logs.sample_weight is not None:
+        out["sample weight"] = value_range(logs.sample_weight)
+    if logs.columns:
+        out["columns"] = ", ".join(logs.columns)
+    return out

@@ -11,7 +11,7 @@ import numpy as np
 from skope_ope._texts import meant
 from skope_ope._types import Array
 from skope_ope.exceptions import RowError
-from skope_ope.logs._factorise import (
+from skope_ope.logs._labels import (
     among,
     count_codes,
     distinct_labels,

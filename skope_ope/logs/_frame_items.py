@@ -8,8 +8,7 @@ import numpy as np
 
 from skope_ope._texts import meant
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import is_frame, label_codes, plain, short
+from skope_ope.logs._validation import EMPTY, is_frame, label_codes, plain, short
 
 GIVE_ROWS = " Give each item of a list a row of its own, e.g. with .explode(column)."
 

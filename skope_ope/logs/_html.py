@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from math import ceil, floor, inf, isfinite, log10
 
+import numpy as np
+
 from skope_ope._texts import harmless
-from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs._shown_numbers import figure, fixed, share
 
 # -- markup that is safe by default: whatever is no markup already is escaped ----------
 
@@ -375,3 +377,34 @@ def share_bar(share):
         for one, name in (("100%", "whole"), (width, "part"))
     )
     return element("svg", whole, part, class_="share", height="16", aria_hidden="true")
+
+
+# -- logs as a notebook shows them -----------------------------------------------------
+
+ACTIONS_SHOWN = 5  # actions, the most frequent ones
+
+
+def logs_html(logs) -> str:
+    """Return what logs hold as a card, with the shares of the actions."""
+    facts = logs.summary()
+    lead = f"{facts.pop('rounds')} rounds"
+    content = [pairs(facts)]
+    counts = getattr(logs, "_action_counts", None)  # slates have none
+    if counts is not None and len(logs):
+        content.insert(0, _action_table(logs.actions, counts))
+    return card(type(logs).__name__, *content, lead=lead)
+
+
+def _action_table(labels, counts) -> Markup:
+    """Return the most frequent actions with bars of their shares."""
+    order = np.argsort(-counts, kind="stable")
+    total = counts.sum()
+    told = [(str(labels[k]), int(counts[k])) for k in order[:ACTIONS_SHOWN]]
+    rest = counts[order[ACTIONS_SHOWN:]]
+    if len(rest):
+        told.append((f"{len(rest):,} others", int(rest.sum())))
+    rows = [
+        [name, fixed(count, 0), share(count / total), share_bar(count / total)]
+        for name, count in told
+    ]
+    return table(["action", "rounds", "share", ""], rows)

@@ -15,8 +15,7 @@ from scipy import sparse
 from scipy.special import bdtrc, pdtr
 
 from skope_ope.logs._coded_labels import column_codes
-from skope_ope.logs._factorise import GOLDEN, HALF_WORD, row_blocks
-from skope_ope.logs._labels import has_no_text
+from skope_ope.logs._labels import GOLDEN, HALF_WORD, has_no_text, row_blocks
 from skope_ope.logs._validation import frame_names, is_frame, is_missing
 
 DISTINCT = 0.999  # share of the fitted rows whose content tells them apart

@@ -1,17 +1,218 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What kind of labels there are: 1 and "1" are not one label."""
+"""Labels: their codes, the kinds that there are, their texts in files, and hashes."""
 
 import datetime
 import json
 import zlib
 from ast import literal_eval
+from collections import defaultdict
 from decimal import Decimal
+from itertools import count
+from math import gcd
 from numbers import Number
+from operator import lt
 
 import numpy as np
 
-from skope_ope.logs._factorise import factorise, objects
+from skope_ope.logs._row_container import read_only
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # odd, 2**64 over the golden ratio
+HALF_WORD = np.uint64(32)
+_BLOCK = 1 << 14  # rows whose words stay in the cache
+_LONG = 256  # bytes; longer texts are sorted
+_DIGIT = 1 << 16  # numpy sorts numbers below it by counting
+
+
+def factorise(values):
+    """Return (distinct labels, codes) of a 1-d array of labels."""
+    return count_integers(values) or ordered_codes(*distinct_labels(values))
+
+
+def ordered_codes(distinct, codes):
+    """Return what `factorise` does, from distinct labels that are in any order."""
+    # Labels that no row has are left out.
+    present = np.flatnonzero(count_codes(codes, len(distinct)))
+    labels = distinct[present]
+    if labels.dtype.kind != "O":
+        order = np.argsort(labels)
+    else:
+        try:
+            order = sorted(range(len(labels)), key=labels.tolist().__getitem__)
+        except TypeError:  # of several types: they stay in the order of appearance
+            order = np.argsort(first_of_codes(codes, len(distinct))[present])
+    place = np.zeros(len(distinct), dtype=np.intp)
+    place[present[order]] = rank = np.arange(len(present))
+    if len(present) < len(distinct) or not np.array_equal(place, rank):
+        codes = place.take(codes)
+    return read_only(labels[order]), read_only(codes)
+
+
+def among(labels, codes, counts):
+    """Return what `factorise` does, from its answer for more rows than these."""
+    if labels.dtype.kind == "O" and not _rises(labels):
+        return ordered_codes(labels, codes)
+    present = counts > 0
+    if present.all():
+        return labels, codes
+    return labels[present], read_only((present.cumsum() - 1).take(codes))
+
+
+def _rises(labels):
+    try:
+        return all(map(lt, labels[:-1], labels[1:]))
+    except TypeError:  # they cannot be compared
+        return False
+
+
+def distinct_labels(values):
+    """Return distinct labels in some order, and the code of every row."""
+    counted = count_integers(values)
+    if counted is not None:
+        return counted
+    kind, width = values.dtype.kind, values.itemsize
+    if kind in "OT":
+        return _looked_up(values)
+    hashed = width <= (_LONG if kind in "US" else 8 if kind in "biufmM" else 0)
+    if not hashed or not values.size or not width:
+        return np.unique(values, return_inverse=True)
+    if kind == "f":
+        values = (values + 0).astype(values.dtype, copy=False)  # -0.0 is 0.0
+    words = np.ascontiguousarray(values).view(f"u{gcd(values.itemsize, 8)}")
+    words = words.reshape(len(values), -1)
+    codes, rows = _codes_of_keys(_row_hashes(words))
+    labels = words[rows]
+    for block in row_blocks(len(words)):
+        if not (labels.take(codes[block], axis=0) == words[block]).all():
+            return np.unique(values, return_inverse=True)  # two labels have one key
+    return values[rows], codes
+
+
+def _looked_up(values):
+    """Return distinct objects as they appear, and codes, in one pass over all."""
+    code_of = defaultdict(count().__next__)
+    codes = np.fromiter(map(code_of.__getitem__, values), np.intp, len(values))
+    return objects(code_of), codes
+
+
+def _row_hashes(words):
+    """Return a 64-bit hash of every row of words, shape (n_rounds,)."""
+    keys = np.zeros(len(words), dtype=np.uint64)
+    for block in row_blocks(len(words)):
+        key = keys[block]
+        for column in words[block].T:
+            key ^= column
+            key *= GOLDEN
+            key ^= key >> HALF_WORD
+    return keys
+
+
+def _codes_of_keys(keys):
+    """Return a code for every key, and a row that has the key of every code."""
+    # The first bits of a key name a slot, of which one row takes possession. Rows with
+    # its key follow it; the few others look for another slot, among themselves.
+    keys = keys * GOLDEN
+    bits = max(len(keys).bit_length(), 8)
+    slot = (keys >> np.uint64(64 - bits)).view(np.int64)
+    rows = np.arange(len(keys))
+    owner = np.empty(1 << bits, dtype=np.intp)  # only slots that were set are read
+    owner[slot] = rows
+    leader = owner[slot]
+    others = np.flatnonzero(keys[leader] != keys)
+    if others.size:
+        codes, some = _codes_of_keys(keys[others])
+        leader[others] = others[some][codes]
+    some = np.flatnonzero(leader == rows)
+    place = owner[: len(keys)]  # no longer needed
+    place[some] = np.arange(len(some))
+    return place[leader], some
+
+
+def row_blocks(n_rows, size=_BLOCK):
+    """Return slices of consecutive rows."""
+    return (slice(start, start + size) for start in range(0, n_rows, size))
+
+
+def objects(labels):
+    """Return a read-only array of objects, which may be tuples."""
+    labels = list(labels)
+    out = np.empty(len(labels), dtype=object)
+    out[:] = labels
+    return read_only(out)
+
+
+def count_integers(values):
+    """Return (sorted distinct values, codes) of integers that lie close, else None."""
+    if values.dtype.kind not in "iu" or not values.size:
+        return None
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values) + 1000 or high >= 2**63:
+        return None
+    codes = offsets(values, low)
+    present = count_codes(codes, high - low + 1) > 0  # counting beats sorting
+    if not present.all():
+        codes = (present.cumsum() - 1)[codes]
+    return read_only(np.flatnonzero(present) + low), read_only(codes)
+
+
+def offsets(values, low):
+    """Distance of integers of any width from the lowest of them."""
+    if not values.size:
+        return np.zeros(0, dtype=np.intp)
+    if values.dtype == np.uint64 and low >= 0:
+        return (values - np.uint64(low)).astype(np.intp)
+    values = values.astype(np.int64, copy=False)
+    return (values - low if low else values).astype(np.intp, copy=False)
+
+
+def count_codes(codes, n_codes):
+    """Return how often each of 0..n_codes-1 occurs."""
+    size = max(1 << 16, n_codes)
+    counts = np.zeros(n_codes, dtype=np.intp)
+    for some in row_blocks(len(codes), size):  # bincount copies what is read-only
+        counts += np.bincount(codes[some], minlength=n_codes)
+    return counts
+
+
+def sums_of_codes(codes, values, n_codes):
+    """Return the sum of the values of each of 0..n_codes-1."""
+    size = max(1 << 16, n_codes)
+    sums = np.zeros(n_codes)
+    for some in row_blocks(len(codes), size):  # as above
+        sums += np.bincount(codes[some], values[some], n_codes)
+    return sums
+
+
+def rows_of_codes(codes, n_codes):
+    """Return the rows that have each of the codes, in rising order."""
+    order = order_of_codes(codes, n_codes)
+    return np.split(order, np.cumsum(count_codes(codes, n_codes))[:-1])
+
+
+def order_of_codes(codes, n_codes):
+    """Return the rows by rising code, those of one code as they stand."""
+    digits = codes if n_codes <= _DIGIT else codes % _DIGIT
+    width = np.uint8 if n_codes <= 256 else np.uint16
+    order = np.argsort(digits.astype(width), kind="stable")
+    if n_codes > _DIGIT:  # then by what stands before the last digit
+        order = order[np.argsort(codes[order] // _DIGIT, kind="stable")]
+    return order
+
+
+def first_alike(words):
+    """Return for every row the first one that has its word, such as a hash of it."""
+    codes, some = _codes_of_keys(words)
+    return first_of_codes(codes, len(some))[codes]
+
+
+def first_of_codes(codes, n_codes):
+    """Return the first row of each of 0..n_codes-1, the number of rows without one."""
+    first = np.full(n_codes, len(codes))
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last one written stays
+    return first
+
+
+# -- what kind of labels there are: 1 and "1" are not one label ------------------------
 
 UNKNOWN = ""  # or several kinds
 OF_DTYPE = {"U": "texts", "S": "bytes", "M": "times", "m": "durations", "b": "bools"}

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from skope_ope._types import Array
-from skope_ope.logs._factorise import row_blocks, rows_of_codes
+from skope_ope.logs._labels import row_blocks, rows_of_codes
 from skope_ope.logs._validation import PROBA_TOLERANCE
 
 if TYPE_CHECKING:

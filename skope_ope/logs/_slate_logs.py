@@ -14,25 +14,27 @@ import numpy as np
 from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import Grouped
-from skope_ope.logs._contexts import check_context
+from skope_ope.logs._html import logs_html
 from skope_ope.logs._known_rows import Recognised
-from skope_ope.logs._logs_html import logs_html
-from skope_ope.logs._row_container import RowContainer, read_only
-from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
+from skope_ope.logs._row_container import (
+    RowContainer,
+    check_row_labels,
+    labels_to_keep,
+    read_only,
+)
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._slate_fields import (
+from skope_ope.logs._slate_frames import SlateFramed
+from skope_ope.logs._validation import (
     EMPTY,
+    Checked,
+    as_numbers,
+    check_context,
     check_feature_names,
+    check_length,
+    check_propensity,
     check_slate,
     check_slot_reward,
     is_uniform,
-)
-from skope_ope.logs._slate_frames import SlateFramed
-from skope_ope.logs._validation import (
-    Checked,
-    as_numbers,
-    check_length,
-    check_propensity,
     value_range,
 )
 from skope_ope.logs.checks._slate_order import quick_slate_findings

@@ -18,8 +18,7 @@ from skope_ope._texts import meant
 from skope_ope._types import Array, PolicyLike
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._labels import kind_of_labels
-from skope_ope.logs._row_container import own
-from skope_ope.logs._row_labels import check_output_labels, check_row_labels
+from skope_ope.logs._row_container import check_output_labels, check_row_labels, own
 from skope_ope.logs._validation import (
     as_array,
     check_agreement,

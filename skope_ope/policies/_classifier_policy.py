@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._sklearn import HasMethods, Interval, fit_context
 from skope_ope._types import ArrayLike
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._model_features import odd_part
+from skope_ope.logs._context_encoder import odd_part
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import check_y, class_targets, label_codes, plain
 from skope_ope.logs.lazy._lazy_logs import LazyLogs, kind_of

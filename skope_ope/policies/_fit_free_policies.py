@@ -13,8 +13,7 @@ import numpy as np
 from skope_ope._texts import meant
 from skope_ope._types import Array, ArrayLike, Contexts, Label
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._row_container import own
-from skope_ope.logs._row_labels import check_output_labels
+from skope_ope.logs._row_container import check_output_labels, own
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._base import (
     FitFreePolicy,

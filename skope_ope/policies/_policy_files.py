@@ -5,10 +5,9 @@
 import numpy as np
 
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._context_encoder import check_features
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._model_features import check_features
-from skope_ope.logs._text_files import empty_file, number, quoted
-from skope_ope.logs._texts import Texts, parse_labels
+from skope_ope.logs._text_files import Texts, empty_file, number, parse_labels, quoted
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import (
     action_probabilities,

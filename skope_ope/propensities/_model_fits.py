@@ -23,7 +23,7 @@ from skope_ope._parallel import told_before
 from skope_ope._sklearn import scorer_weighs, weight_request
 from skope_ope.exceptions import OPEWarning, warn_user
 from skope_ope.logs import ContextEncoder
-from skope_ope.logs._model_features import (
+from skope_ope.logs._context_encoder import (
     encoding_explained,
     has_other_columns,
     oddities,

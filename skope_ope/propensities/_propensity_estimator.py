@@ -16,8 +16,8 @@ from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope._texts import meant
 from skope_ope._types import SplitterLike
 from skope_ope.exceptions import PropensityWarning, warn_user
+from skope_ope.logs._context_encoder import odd_part
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
-from skope_ope.logs._model_features import odd_part
 from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
 from skope_ope.logs._transformer import BaseLogTransformer
 from skope_ope.logs._validation import class_targets, label_codes, plain

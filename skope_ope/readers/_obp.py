@@ -12,9 +12,8 @@ from scipy import sparse
 
 from skope_ope._texts import meant
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._slate_logs import SlateLogs
-from skope_ope.logs._validation import as_numbers, is_frame
+from skope_ope.logs._validation import EMPTY, as_numbers, is_frame
 
 ROUND_COLUMNS = ("expected_reward", "position")  # of rounds: the logs carry them along
 SLATE_COLUMNS = ("pscore_cascade", "pscore_item_position", "expected_reward_factual")

@@ -20,8 +20,7 @@ from skope_ope._types import Frame, Label, Path
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._frames import column_of, import_narwhals
-from skope_ope.logs._text_files import quoted
-from skope_ope.logs._texts import parse_labels
+from skope_ope.logs._text_files import parse_labels, quoted
 from skope_ope.logs._validation import PROBA_TOLERANCE, is_frame
 from skope_ope.readers._json_lines import getter
 from skope_ope.readers._read_logs import table_format

@@ -16,13 +16,13 @@ from skope_ope.exceptions import RowError
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._text_files import (
+    Texts,
     errors_of_file,
     numbers_of,
     quoted,
     utc_microseconds,
     whole_number,
 )
-from skope_ope.logs._texts import Texts
 from skope_ope.readers._table_columns import (
     csv_at,
     import_pandas,

@@ -24,12 +24,14 @@ import numpy as np
 
 from skope_ope._texts import meant
 from skope_ope.exceptions import LogsWarning, RowError, warn_user
-from skope_ope.logs._contexts import check_context_names, choose_context
+from skope_ope.logs._frames import check_context_names, choose_context
 from skope_ope.logs._text_files import (
     CsvFile,
+    Texts,
     bad_cell,
     cell_labels,
     cell_number,
+    coded_texts,
     empty_file,
     is_missing_word,
     numbers_of,
@@ -38,7 +40,6 @@ from skope_ope.logs._text_files import (
     text_columns,
     utc_microseconds,
 )
-from skope_ope.logs._texts import Texts, coded_texts
 from skope_ope.logs._validation import DROP_OR_FILL, DROP_REWARDS
 from skope_ope.readers._json_lines import (
     field_names,

@@ -18,16 +18,14 @@ import numpy as np
 from skope_ope._types import ArrayLike, Path
 from skope_ope.exceptions import LogsWarning, warn_user
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._columns_of_labels import check_order
 from skope_ope.logs._context_encoder import (
     MAX_CATEGORIES,
     category_columns,
     category_names,
     scale_of,
 )
-from skope_ope.logs._frames import LIBRARIES, import_narwhals
-from skope_ope.logs._text_files import errors_of_file
-from skope_ope.logs._texts import Texts, parse_labels
+from skope_ope.logs._frames import LIBRARIES, check_order, import_narwhals
+from skope_ope.logs._text_files import Texts, errors_of_file, parse_labels
 from skope_ope.logs._validation import PROBA_TOLERANCE, row_sums
 from skope_ope.readers._json_lines import field_names, line_of_object
 from skope_ope.readers._table_columns import (

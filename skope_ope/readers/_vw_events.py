@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._text_files import number, quoted
+from skope_ope.logs._validation import EMPTY
 from skope_ope.readers._json_lines import MalformedLineError
 
 # -- one logged event of a Vowpal Wabbit file, whatever its format ---------------------

@@ -28,9 +28,9 @@ from skope_ope._texts import meant
 from skope_ope._types import Array, ArrayLike, Contexts
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._factorise import rows_of_codes
+from skope_ope.logs._context_encoder import encoding_explained, odd_part, odd_rows
 from skope_ope.logs._frames import add_columns, import_narwhals
-from skope_ope.logs._model_features import encoding_explained, odd_part, odd_rows
+from skope_ope.logs._labels import rows_of_codes
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_y, is_frame, label_codes, plain
 from skope_ope.logs.lazy._lazy_logs import kind_of

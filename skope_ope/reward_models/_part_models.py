@@ -21,7 +21,7 @@ from skope_ope._progress import untold
 from skope_ope._texts import meant
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._folds import FULL, HashKFold, HeldOut, sums_of_others
-from skope_ope.logs._slate_fields import column_weights
+from skope_ope.logs._validation import column_weights
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.propensities._model_fits import weight_parameter
 from skope_ope.reward_models._action_reward_model import warn_unweighted

@@ -19,12 +19,17 @@ from skope_ope._progress import TellsOfFit, step, untold
 from skope_ope._sklearn import Estimator, HasMethods, Interval, fit_context
 from skope_ope._types import Array
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._context_encoder import has_other_columns, odd_rows
 from skope_ope.logs._folds import UNCOVERED, HeldOut
 from skope_ope.logs._frames import add_columns, import_narwhals
-from skope_ope.logs._model_features import has_other_columns, odd_rows
 from skope_ope.logs._row_container import own, take_rows
-from skope_ope.logs._slate_fields import EMPTY, column_weights, item_rows
-from skope_ope.logs._validation import check_y, is_frame
+from skope_ope.logs._validation import (
+    EMPTY,
+    check_y,
+    column_weights,
+    is_frame,
+    item_rows,
+)
 from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.propensities._model_fits import (
     behind_encoder,

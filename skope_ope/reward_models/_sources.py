@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import untold
 from skope_ope._texts import meant
-from skope_ope.logs._model_features import check_features
-from skope_ope.logs._row_container import own
-from skope_ope.logs._row_labels import check_row_labels
+from skope_ope.logs._context_encoder import check_features
+from skope_ope.logs._row_container import check_row_labels, own
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._text_files import number
 from skope_ope.logs._validation import as_array, as_numbers

@@ -47,7 +47,7 @@ from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 from skope_ope.logs.lazy._lazy_logs import LazyLogs, all_rows, rows_told_by_files
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reward_models._part_models import hash_folds

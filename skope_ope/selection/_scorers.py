@@ -31,8 +31,7 @@ from skope_ope.exceptions import (
     warn_user,
 )
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._known_range import known_range
-from skope_ope.logs._row_container import in_stored_order
+from skope_ope.logs._row_container import in_stored_order, known_range
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.policies._action_probabilities import refuse_non_policies

@@ -18,7 +18,7 @@ from skope_ope.evaluators._recommended import learns
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.static import DoublyRobust
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.logs.checks._log_facts import FactSums, log_facts
 from skope_ope.reward_models import ActionRewardModel

@@ -35,7 +35,7 @@ from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 from skope_ope.evaluators.sequential._log_facts import first_reversal
 from skope_ope.evaluators.sequential._warnings import reversal_warnings
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 
 COMPARE = (
     "Compare the value with other weightings. They give less weight to rounds "

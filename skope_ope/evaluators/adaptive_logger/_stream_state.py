@@ -28,7 +28,7 @@ from skope_ope.intervals._sequences import (
     WeightedLimits,
     running_sums,
 )
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 
 ASYMPTOTIC = "asymptotic"
 WEIGHT_LEVEL = 0.9999  # of the sequence of mean weights: it rings in one log of 10,000

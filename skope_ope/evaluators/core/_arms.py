@@ -43,7 +43,7 @@ from skope_ope.evaluators.core._reach import refuse_stated
 from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.core._weight_bound import LOGGED, POSSIBLE
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 
 SURE = 4  # standard errors
 DROWNED = 1e-3  # of the size of rewards: squares of smaller differences may be lost

@@ -16,13 +16,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from skope_ope._parallel import LONGEST_PRODUCT
-from skope_ope.logs._factorise import (
+from skope_ope.logs._labels import (
     count_codes,
     factorise,
+    label_hash,
     rows_of_codes,
     sums_of_codes,
 )
-from skope_ope.logs._labels import label_hash
 
 # What a round weighs: "logger" and "own_logger" against the probability of whoever
 # acted, where all rounds are one sample and where each logger has a sample of its own;

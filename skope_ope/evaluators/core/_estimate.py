@@ -34,7 +34,7 @@ from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._functions import mean, pooled
 from skope_ope.evaluators.core._products import quadratic, straight, total
 from skope_ope.evaluators.core._sums import sums_of_rounds
-from skope_ope.logs._factorise import factorise
+from skope_ope.logs._labels import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
 EPSILON = 1e-30  # square of the rounding of a difference of two floats

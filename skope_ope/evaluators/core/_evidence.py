@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from skope_ope.evaluators.core._mean_weight import wrong_propensities
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.sums._log_sums import has_field

@@ -30,7 +30,7 @@ from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.evaluators.core._target import check_target
 from skope_ope.evaluators.core._weight_bound import BoundInPass
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 
 MOST_POLICIES = 32  # of a pass: there are products of the terms of any two of them
 

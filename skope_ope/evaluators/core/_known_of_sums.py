@@ -33,7 +33,7 @@ from skope_ope.evaluators.core._warnings import (
     unformed_warning,
     warnings_of,
 )
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 
 
 def known_of_sums(evaluator, summary, log, n_rounds=None):

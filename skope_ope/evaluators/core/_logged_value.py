@@ -23,7 +23,7 @@ from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sums import WEIGHT, sums_of_rounds
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 
 
 def logged_value(logs):

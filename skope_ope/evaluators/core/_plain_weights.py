@@ -30,7 +30,7 @@ from skope_ope.intervals import (
     hoeffding_interval,
     log_smoothing_interval,
 )
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 from skope_ope.logs._validation import PROBA_TOLERANCE
 
 ROUNDING = 1e-9  # relative: weights that differ by less are the same

@@ -16,14 +16,14 @@ from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._halves import rounds_of_halves
 from skope_ope.evaluators.core._requires import LogFacts
 from skope_ope.exceptions import RowError
-from skope_ope.logs._row_labels import check_row_labels
-from skope_ope.logs._slate_fields import column_weights
+from skope_ope.logs._row_container import check_row_labels
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import (
     as_numbers,
     check_distributions,
     check_finite,
     check_length,
+    column_weights,
 )
 
 

@@ -4,8 +4,7 @@
 
 import numpy as np
 
-from skope_ope.logs._row_container import RowContainer, own
-from skope_ope.logs._row_labels import check_row_labels
+from skope_ope.logs._row_container import RowContainer, check_row_labels, own
 from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
 from skope_ope.policies.slate._slate_base import entries
 from skope_ope.policies.slate._slate_policy import as_slate_array, slate_policy

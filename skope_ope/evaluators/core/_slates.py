@@ -41,8 +41,8 @@ from skope_ope.evaluators.core._sums import halves_of, weighted_of, weights_of
 from skope_ope.evaluators.core._tally import Tally
 from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._known_range import known_range
-from skope_ope.logs._slate_fields import has_slot_rewards
+from skope_ope.logs._row_container import known_range
+from skope_ope.logs._validation import has_slot_rewards
 from skope_ope.logs.checks._lost_rows import LOST_ROWS
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 

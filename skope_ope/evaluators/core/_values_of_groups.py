@@ -13,8 +13,8 @@ from skope_ope._types import ArrayLike
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 from skope_ope.logs._coded_labels import coded_labels
-from skope_ope.logs._factorise import factorise, rows_of_codes
-from skope_ope.logs._row_labels import check_row_labels
+from skope_ope.logs._labels import factorise, rows_of_codes
+from skope_ope.logs._row_container import check_row_labels
 
 _CODED = {  # fields of logs with the names of their labels and codes
     "action": ("actions", "action_index"),

@@ -20,9 +20,8 @@ from skope_ope.evaluators.frames._columns import (
     label_known,
     where,
 )
-from skope_ope.logs._factorise import factorise
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._labels import PRIME, ROOT
+from skope_ope.logs._labels import PRIME, ROOT, factorise
 from skope_ope.logs._validation import plain
 
 GUARD = "guard"  # the column that is null where a row is refused

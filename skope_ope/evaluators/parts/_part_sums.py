@@ -42,7 +42,7 @@ from skope_ope.evaluators.parts._part_tables import (
 )
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._coded_labels import coded_labels
-from skope_ope.logs._factorise import factorise, rows_of_codes
+from skope_ope.logs._labels import factorise, rows_of_codes
 from skope_ope.logs.lazy._partitions import read_together
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned

@@ -34,7 +34,7 @@ from skope_ope.evaluators.scavenging._matching import (
 )
 from skope_ope.evaluators.scavenging._predictability import LOW_Z, predictability
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 
 
 class ExplorationScavenging(BaseEvaluator):

@@ -19,8 +19,7 @@ from skope_ope.evaluators.core._target import (
 from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import is_frame
+from skope_ope.logs._validation import EMPTY, is_frame
 
 _MISSING = object()
 _WANTED = Extract(lambda rounds: (rounds.pi,))

@@ -17,8 +17,7 @@ import numpy as np
 
 from skope_ope._parallel import run_tasks
 from skope_ope.logs._coded_labels import encode_labels
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import label_codes
+from skope_ope.logs._validation import EMPTY, label_codes
 
 CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
 

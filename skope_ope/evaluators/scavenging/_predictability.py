@@ -18,8 +18,7 @@ from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
 from skope_ope.exceptions import ExplorationWarning
 from skope_ope.logs._folds import repeated_positions
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import is_frame
+from skope_ope.logs._validation import EMPTY, is_frame
 
 HIGH_Z = 4  # gain in log-loss, in its paired standard errors: it is certain
 LOW_Z = 2  # it is likely

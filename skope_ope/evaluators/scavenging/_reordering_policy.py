@@ -19,8 +19,7 @@ from skope_ope.evaluators.scavenging._pages import (
     make_pages,
 )
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import check_y, label_codes
+from skope_ope.logs._validation import EMPTY, check_y, label_codes
 from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.policies._learned_rounds import remember_rows
 

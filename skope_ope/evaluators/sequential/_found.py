@@ -20,8 +20,7 @@ from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
 from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.core._summary import N_BUCKETS
 from skope_ope.evaluators.core._tally import both_ranges
-from skope_ope.logs._factorise import factorise
-from skope_ope.logs._labels import label_hash
+from skope_ope.logs._labels import factorise, label_hash
 
 MANY_CLUSTERS = 100_000  # more are summed by hash buckets
 

@@ -27,7 +27,7 @@ from skope_ope.evaluators.sequential._found import Found
 from skope_ope.evaluators.sequential._progressive_policy import Lessons
 from skope_ope.evaluators.sequential._term_sums import TermSums, estimate_of_clusters
 from skope_ope.intervals._gamma import deviations_of_blocks
-from skope_ope.logs._known_range import known_range
+from skope_ope.logs._row_container import known_range
 
 JUST_PI = Extract(lambda rounds: (rounds.pi,))
 _PI_V_Q = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))

@@ -14,7 +14,7 @@ from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._support import form_of, support_of_slots
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._slate_fields import EMPTY, row_of_another_reward
+from skope_ope.logs._validation import EMPTY, row_of_another_reward
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 

@@ -14,7 +14,7 @@ so that one regression per slot, from the last to the first, fits it.
 import numpy as np
 
 from skope_ope.evaluators.core._slate_target import SlateTarget
-from skope_ope.logs._slate_fields import EMPTY, column_weights
+from skope_ope.logs._validation import EMPTY, column_weights
 from skope_ope.reward_models._slate_reward_models import (
     ItemColumns,
     expected_reward,

@@ -15,7 +15,7 @@ from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.slate._second_moments import solved
 from skope_ope.evaluators.slate._support import chunks, form_of, knows_all, recorded
 from skope_ope.evaluators.slate._uniform_rankings import BLOCK, uniform_weights
-from skope_ope.logs._slate_fields import EMPTY
+from skope_ope.logs._validation import EMPTY
 from skope_ope.policies.slate._empirical_slate_policy import EmpiricalSlatePolicy
 from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy, entries

@@ -20,7 +20,7 @@ from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._support import chunks
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._slate_fields import EMPTY
+from skope_ope.logs._validation import EMPTY
 from skope_ope.reward_models import AdditiveSlateModel
 from skope_ope.reward_models._slate_reward_models import (
     MeanSlateModel,

@@ -5,7 +5,7 @@
 import numpy as np
 
 from skope_ope.evaluators.slate._support import chunks
-from skope_ope.logs._slate_fields import EMPTY
+from skope_ope.logs._validation import EMPTY
 from skope_ope.policies.slate._slate_base import entries, offered_slots
 
 BLOCK = 8192  # rounds whose arrays fit the cache

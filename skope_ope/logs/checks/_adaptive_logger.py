@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from skope_ope.exceptions import AdaptiveLoggerWarning
-from skope_ope.logs._factorise import factorise, order_of_codes
+from skope_ope.logs._labels import factorise, order_of_codes
 from skope_ope.logs.checks._context_columns import moderate
 from skope_ope.logs.checks._finding import Finding
 

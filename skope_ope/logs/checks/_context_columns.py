@@ -14,8 +14,8 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._factorise import factorise
 from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._labels import factorise
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import frame_names, is_frame, is_missing
 from skope_ope.logs.checks._finding import Finding

@@ -8,7 +8,7 @@ import numpy as np
 
 from skope_ope.exceptions import FewEventsWarning, FewGroupsWarning, SupportWarning
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._slate_fields import EMPTY, column_weights
+from skope_ope.logs._validation import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.sums._group_sums import MANY
 from skope_ope.logs.sums._log_sums import LogSums, merged_labels, placed

@@ -14,8 +14,8 @@ from scipy.special import pdtrc
 from scipy.stats import binom
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._frame_pages import like_page_reward
-from skope_ope.logs._slate_fields import EMPTY, column_weights
+from skope_ope.logs._slate_frames import like_page_reward
+from skope_ope.logs._validation import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding, propensity_alarm
 from skope_ope.logs.sums._group_sums import (
     ALL,

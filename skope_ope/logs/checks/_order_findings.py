@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._factorise import first_of_codes
+from skope_ope.logs._labels import first_of_codes
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding

@@ -5,8 +5,8 @@
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._factorise import first_alike
 from skope_ope.logs._known_rows import column_words, combined, done_words
+from skope_ope.logs._labels import first_alike
 from skope_ope.logs._row_container import own
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding

@@ -13,8 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._slate_fields import EMPTY, column_weights
-from skope_ope.logs._validation import plain
+from skope_ope.logs._validation import EMPTY, column_weights, plain
 from skope_ope.logs.checks._e_value import log_e_value
 from skope_ope.logs.checks._finding import propensity_alarm
 from skope_ope.logs.checks._propensity_findings import chance_of

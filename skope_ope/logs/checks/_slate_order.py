@@ -12,8 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import plain
+from skope_ope.logs._validation import EMPTY, plain
 from skope_ope.logs.checks._e_value import LARGEST_RATIO, log_e_value, log_mean_exp
 from skope_ope.logs.checks._finding import propensity_alarm
 from skope_ope.logs.checks._lost_rows import ended_by_reward_findings

@@ -19,23 +19,25 @@ from types import MappingProxyType
 import numpy as np
 
 from skope_ope._texts import meant
-from skope_ope.logs._contexts import COLUMNS_LISTED
+from skope_ope.logs._frames import COLUMNS_LISTED
 from skope_ope.logs._labels import UNKNOWN
 from skope_ope.logs._text_files import (
+    LABEL_KINDS,
     CsvFile,
+    Texts,
     arrow_columns,
     bad_cell,
     cast,
     cell_labels,
     cell_number,
     fits,
+    kinds_of,
     last_end,
     missing_among,
     numbers_of,
     of_arrow,
     text_type,
 )
-from skope_ope.logs._texts import LABEL_KINDS, Texts, kinds_of
 from skope_ope.logs.lazy._log_files import (
     LogFile,
     folder_columns,

@@ -10,9 +10,9 @@ import numpy as np
 
 from skope_ope._parallel import run_tasks
 from skope_ope.logs._coded_labels import coded_as, coded_labels
-from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._html import summary_html
+from skope_ope.logs._labels import count_codes
 from skope_ope.logs._shown_numbers import figure, share, text_table
 from skope_ope.logs._validation import label_codes, remedy_of
 from skope_ope.logs.lazy._partitions import (

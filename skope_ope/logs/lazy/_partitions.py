@@ -12,12 +12,11 @@ import numpy as np
 from skope_ope.exceptions import RowError
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import ColumnCodes, column_codes
-from skope_ope.logs._columns_of_labels import check_tables
+from skope_ope.logs._frames import check_tables
 from skope_ope.logs._known_rows import FileRows
 from skope_ope.logs._row_container import Own
-from skope_ope.logs._slate_fields import WEIGHT_COLUMN
 from skope_ope.logs._slate_logs import SlateLogs
-from skope_ope.logs._validation import label_codes, remedy_of
+from skope_ope.logs._validation import WEIGHT_COLUMN, label_codes, remedy_of
 
 
 def is_text(type_):

@@ -16,8 +16,7 @@ import numpy as np
 from skope_ope._types import ArrayLike, SlatePolicyLike
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import encode_labels
-from skope_ope.logs._columns_of_labels import columns_by_name
-from skope_ope.logs._contexts import check_context_names, choose_context
+from skope_ope.logs._frames import check_context_names, choose_context, columns_by_name
 from skope_ope.logs._slate_logs import SlateLogs, check_logging_policy
 from skope_ope.logs._validation import check_labels, check_reward_range
 from skope_ope.logs.lazy._file_parts import scan_csv, scan_dataset, scan_parquet

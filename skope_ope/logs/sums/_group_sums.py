@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from skope_ope.logs._factorise import sums_of_codes
 from skope_ope.logs._known_rows import column_words, mixed
+from skope_ope.logs._labels import sums_of_codes
 
 # How many groups are all kept, and how many of more: those with the smallest words.
 FEW = 20_000, 5_000  # as values need them

@@ -9,7 +9,7 @@ from math import inf, nan
 
 import numpy as np
 
-from skope_ope.logs._factorise import objects
+from skope_ope.logs._labels import objects
 from skope_ope.logs._propensity_audit import (
     gap_spread,
     grouped_z,
@@ -17,7 +17,7 @@ from skope_ope.logs._propensity_audit import (
     law_by_action,
     same_gap_z,
 )
-from skope_ope.logs._slate_fields import WEIGHT_COLUMN
+from skope_ope.logs._validation import WEIGHT_COLUMN
 from skope_ope.logs.checks._adaptive_logger import learning_findings
 from skope_ope.logs.checks._lost_rows import choices_of_sums, left_out_by_chance
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings

@@ -9,8 +9,8 @@ import numpy as np
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import Grouped
 from skope_ope.logs._row_container import is_drawn
-from skope_ope.logs._slate_fields import WEIGHT_COLUMN, column_weights, is_uniform
 from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.logs._validation import WEIGHT_COLUMN, column_weights, is_uniform
 from skope_ope.logs.checks._adaptive_logger import segment_numbers
 from skope_ope.logs.sums._group_sums import SPARE, TOP
 

@@ -17,8 +17,8 @@ from skope_ope._sklearn import Interval
 from skope_ope._texts import meant
 from skope_ope._types import Array, Contexts
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._factorise import rows_of_codes
 from skope_ope.logs._frames import opened_frame
+from skope_ope.logs._labels import rows_of_codes
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_labels, is_frame, label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh_copy, learn

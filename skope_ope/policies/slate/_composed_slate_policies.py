@@ -15,8 +15,7 @@ from sklearn.utils import check_random_state
 from skope_ope._types import ArrayLike, RandomSeed, SlatePolicyLike
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import own
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
+from skope_ope.logs._validation import EMPTY, PROBA_TOLERANCE, as_numbers
 from skope_ope.policies._base import mixture_weights
 from skope_ope.policies._mixture_policy import MixtureMembers
 from skope_ope.policies.slate._slate_base import (

@@ -14,13 +14,17 @@ from skope_ope._types import ArrayLike
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._coded_labels import encode_labels
-from skope_ope.logs._factorise import rows_of_codes
 from skope_ope.logs._frames import column_of, opened_frame
 from skope_ope.logs._known_rows import places_among
-from skope_ope.logs._row_container import own
-from skope_ope.logs._row_labels import check_output_labels, check_row_labels
-from skope_ope.logs._slate_fields import EMPTY, column_weights
-from skope_ope.logs._validation import check_labels, is_frame, plain
+from skope_ope.logs._labels import rows_of_codes
+from skope_ope.logs._row_container import check_output_labels, check_row_labels, own
+from skope_ope.logs._validation import (
+    EMPTY,
+    check_labels,
+    column_weights,
+    is_frame,
+    plain,
+)
 from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.policies.slate._slate_base import (
     BaseSlatePolicy,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skope_ope.logs._slate_fields import EMPTY
+from skope_ope.logs._validation import EMPTY
 from skope_ope.policies.slate._slate_base import (
     BaseSlatePolicy,
     TypeMoments,

@@ -19,8 +19,7 @@ from skope_ope._texts import meant
 from skope_ope._types import Array, ArrayLike
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import own
-from skope_ope.logs._slate_fields import EMPTY, item_rows
-from skope_ope.logs._validation import as_numbers, check_y
+from skope_ope.logs._validation import EMPTY, as_numbers, check_y, item_rows
 from skope_ope.policies._base import first_best
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._ranking_distribution import RankingDistribution

@@ -13,10 +13,8 @@ from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator
 from skope_ope._types import Array, ArrayLike, RandomSeed
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._row_container import own
-from skope_ope.logs._row_labels import check_output_labels
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers, check_y
+from skope_ope.logs._row_container import check_output_labels, own
+from skope_ope.logs._validation import EMPTY, PROBA_TOLERANCE, as_numbers, check_y
 from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.policies._base import FitFree
 

@@ -6,10 +6,8 @@ import re
 
 import numpy as np
 
-from skope_ope.logs._row_container import RowContainer
-from skope_ope.logs._row_labels import check_row_labels
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers, is_frame
+from skope_ope.logs._row_container import RowContainer, check_row_labels
+from skope_ope.logs._validation import EMPTY, PROBA_TOLERANCE, as_numbers, is_frame
 from skope_ope.logs.lazy._lazy_logs import refuse_lazy
 from skope_ope.policies._action_probabilities import last_step, unwrap
 from skope_ope.policies.slate._slate_base import (
