@@ -13,6 +13,8 @@ FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
 import _decision  # noqa: E402
+import _glossary  # noqa: E402
+import _package_map  # noqa: E402
 import api_reference  # noqa: E402
 
 import skope_ope  # noqa: E402
@@ -181,6 +183,8 @@ def setup(app):
     app.add_directive("autosummary", Summary, override=True)
     api_reference.write_pages(FOLDER / "api")
     _decision.write_tables(GENERATED)
+    _glossary.write_table(GENERATED)
+    _package_map.write(GENERATED)
     # after the gallery, whose picture it shows
     app.connect("builder-inited", write_landing_picture, priority=900)
     app.connect("autodoc-skip-member", skip_member)
