@@ -124,9 +124,30 @@ def test_what_a_family_lists_is_public_and_in_the_guide(family):
             assert f":class:`{name}`" in guide, f"{name} stands on no page of the guide"
 
 
-# -- the glossary: words of the field are explained once, and linked at first use -----
+# -- the guide: every page is short, and begins with lines that run -------------------
 DOCS = ROOT / "docs"
 PAGES = sorted((DOCS / "guide").glob("*.rst"))
+
+
+def words_of(path):
+    return len(path.read_text().split())
+
+
+def test_pages_of_the_guide_are_short():
+    assert [path.name for path in PAGES if words_of(path) > 2500] == []
+    assert sum(map(words_of, PAGES)) <= 36_000
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_begins_with_an_answer_and_at_most_ten_lines_that_run(path):
+    text = path.read_text()
+    start = re.search(r"^(?:>>> |   \$ )", text, re.M).start()
+    assert len(text[:start].split()) <= 75
+    block = text[start:].split("\n\n")[0]
+    assert len(re.findall(r"^(?:>>>|\.\.\.|   \$)", block, re.M)) <= 10
+
+
+# -- the glossary: words of the field are explained once, and linked at first use -----
 # Forms of the words that every page links at first use.
 CORE = {
     "round": r"rounds?",
