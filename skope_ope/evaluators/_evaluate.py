@@ -30,8 +30,8 @@ from skope_ope.evaluators.core._jobs import evaluate_jobs, prepared_job
 from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import rounds_warnings
-from skope_ope.evaluators.sequential._sequential_values import (
-    check_walk,
+from skope_ope.evaluators.sequential._values_on_lazy_logs import (
+    check_in_order,
     sequential_values,
 )
 from skope_ope.evaluators.static._base import StaticEvaluator
@@ -177,7 +177,7 @@ def _over_parts(question):
     found, log = {}, None
     in_order = question.some(_walks)
     if in_order.evaluators:
-        check_walk(", ".join(in_order.evaluators), question.logs)
+        check_in_order(", ".join(in_order.evaluators), question.logs)
         question = question.some(lambda one: not _walks(one))
     if question.evaluators:
         question.check_sums()

@@ -18,7 +18,7 @@ from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._weights import shrink
-from skope_ope.evaluators.static._action_scores import doubly_robust_scores
+from skope_ope.evaluators.static._base import doubly_robust_scores
 from skope_ope.learning._logs_policy import (
     LogsPolicy,
     NoEvidence,

@@ -18,8 +18,11 @@ from skope_ope._types import Array
 from skope_ope.evaluators.core._slate_target import SlateTarget, method
 from skope_ope.evaluators.slate._base import check_logged_slates
 from skope_ope.evaluators.slate._pseudo_inverse import OUTSIDE
-from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
-from skope_ope.evaluators.slate._second_moments import by_distribution, solve
+from skope_ope.evaluators.slate._pseudo_inverse_weights import (
+    by_distribution,
+    round_weights,
+    solve,
+)
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import EMPTY, check_y, column_weights

@@ -37,7 +37,7 @@ from skope_ope.evaluators.scavenging import (
     ReorderingPolicy,
     ReorderingScavenging,
 )
-from skope_ope.evaluators.scavenging._matching import strata_of
+from skope_ope.evaluators.scavenging._arms import strata_of
 from skope_ope.evaluators.scavenging._predictability import (
     HIGH_Z,
     LOW_Z,

@@ -4,8 +4,6 @@
 
 from skope_ope.evaluators.adaptive_logger._adaptive_dr import AdaptiveDR
 from skope_ope.evaluators.adaptive_logger._adaptive_ips import AdaptiveIPS
-from skope_ope.evaluators.adaptive_logger._confidence_sequence import (
-    ConfidenceSequence,
-)
+from skope_ope.evaluators.adaptive_logger._confidence_sequence import ConfidenceSequence
 
 __all__ = ["AdaptiveDR", "AdaptiveIPS", "ConfidenceSequence"]

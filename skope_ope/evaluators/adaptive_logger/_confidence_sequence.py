@@ -13,11 +13,11 @@ from sklearn.exceptions import NotFittedError
 from skope_ope._parallel import named
 from skope_ope._sklearn import Estimator, Interval, StrOptions
 from skope_ope._types import PolicyLike
-from skope_ope.evaluators.adaptive_logger._stream_state import (
+from skope_ope.evaluators.adaptive_logger._sequence_state import (
     ASYMPTOTIC,
     StreamState,
+    check_stream_logs,
 )
-from skope_ope.evaluators.adaptive_logger._stream_terms import check_stream_logs
 from skope_ope.exceptions import OPEWarning
 from skope_ope.intervals._confidence_interval import ConfidenceInterval
 from skope_ope.intervals._sequences import FROM_ROUND

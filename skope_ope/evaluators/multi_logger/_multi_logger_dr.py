@@ -13,7 +13,7 @@ from skope_ope.evaluators.core._design import weight_of
 from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._rounds import weighted_residual
 from skope_ope.evaluators.core._sums import WEIGHT
-from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
+from skope_ope.evaluators.multi_logger._multi_logger_ips import MultiLoggerEvaluator
 
 
 class MultiLoggerDR(MultiLoggerEvaluator):

@@ -10,8 +10,8 @@ from skope_ope.evaluators.scavenging._exploration_scavenging import (
     ExplorationScavenging,
 )
 from skope_ope.evaluators.scavenging._position_scavenging import PositionScavenging
-from skope_ope.evaluators.scavenging._reordering_policy import ReorderingPolicy
 from skope_ope.evaluators.scavenging._reordering_scavenging import (
+    ReorderingPolicy,
     ReorderingScavenging,
 )
 

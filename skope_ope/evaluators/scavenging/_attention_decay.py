@@ -67,11 +67,11 @@ def attention_coefficients(tables, method):
     """Return the attention of every slot, relative to the first."""
     clicks, shown = tables.clicks, tables.impressions
     if method == "naive":
-        rate = _ratio(clicks.sum(axis=0), shown.sum(axis=0))
-        return _ratio(rate, rate[0])
+        rate = _ratio_or_nan(clicks.sum(axis=0), shown.sum(axis=0))
+        return _ratio_or_nan(rate, rate[0])
     rate = np.divide(clicks, shown, out=np.zeros_like(clicks), where=shown > 0)
     alpha = item_weights(tables, method)
-    return _ratio((alpha * rate).sum(axis=0), (alpha * rate[:, :1]).sum(axis=0))
+    return _ratio_or_nan((alpha * rate).sum(axis=0), (alpha * rate[:, :1]).sum(axis=0))
 
 
 def item_weights(tables, method):
@@ -91,7 +91,7 @@ def item_weights(tables, method):
     return np.where((shown > 0) & (first > 0), alpha, 0.0)
 
 
-def _ratio(a, b):
+def _ratio_or_nan(a, b):
     """Return a / b, NaN where b is zero."""
     a, b = np.broadcast_arrays(a, b)
     return np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0)
@@ -180,10 +180,7 @@ class AttentionDecay(TellsOfFit, Estimator):
 
     _parameter_constraints: dict = {
         "method": [StrOptions({"equal_variance", "min_variance", "uniform", "naive"})],
-        "n_bootstrap": [
-            Interval(Integral, 2, None, closed="left"),
-            None,
-        ],
+        "n_bootstrap": [Interval(Integral, 2, None, closed="left"), None],
         "random_state": ["random_state"],
     }
 

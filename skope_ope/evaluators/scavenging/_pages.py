@@ -26,9 +26,8 @@ CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
 class Tables:
     """Sums over pages, by item and slot."""
 
-    # How often an item was shown in a slot, and its rewards there
-    impressions: np.ndarray
-    clicks: np.ndarray  # how often an item was shown in a slot, and its rewards there
+    impressions: np.ndarray  # how often an item was shown in a slot
+    clicks: np.ndarray  # its rewards there
     # The pages, where it is known what the policy does on them
     pages: "Pages | None" = None
     reward: np.ndarray | None = None  # their rewards, as often as the pages are counted
@@ -37,10 +36,8 @@ class Tables:
         """Get rewards by logged slot and by that in which the policy shows the item."""
         # The shape is (n_slots, n_target_slots).
         slot = self.pages.rewarded % self.pages.n_slots
-        sums = [
-            np.bincount(slot, self.reward * to, self.pages.n_slots)
-            for to in self.pages.to.T
-        ]
+        weighted = self.reward * self.pages.to.T
+        sums = [np.bincount(slot, one, self.pages.n_slots) for one in weighted]
         return np.stack(sums, axis=-1).astype(float)
 
     def moved_to(self, attention):
@@ -56,11 +53,12 @@ class Pages:
 
     # item * n_slots + slot of every impression; one more than all: an empty slot
     cell: np.ndarray
-    n_items: int  # number of distinct items that were shown or could be, and of slots
-    n_slots: int  # number of distinct items that were shown or could be, and of slots
-    page: np.ndarray  # page, cell and reward of the impressions with a reward
-    rewarded: np.ndarray  # page, cell and reward of the impressions with a reward
-    reward: np.ndarray  # page, cell and reward of the impressions with a reward
+    n_items: int  # number of distinct items that were shown or could be
+    n_slots: int
+    # Page, cell and reward of the impressions with a reward
+    page: np.ndarray
+    rewarded: np.ndarray
+    reward: np.ndarray
     # Probability with which the policy shows their items in its slots
     to: np.ndarray | None = None
     # How often the policy shows an item in a slot; last: items without a code

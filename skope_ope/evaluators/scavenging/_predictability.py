@@ -152,7 +152,7 @@ def predictability(logs, code, stratum=None, arm="action"):
     frequency = _frequencies(y, None if stratum is None else stratum[rows])
     chance = frequency[np.arange(len(y)), y]
     unit = _units(logs)
-    fold = _folds(y, unit)
+    fold = _folds_of_units(y, unit)
     best = Predictability()
     for model in _models(X):
         p = _out_of_fold(model, X, y, frequency, fold)
@@ -222,7 +222,7 @@ def _features(context):
     if is_frame(context):
         frame = import_narwhals().from_native(context, eager_only=True)
         columns = [frame.get_column(name).to_numpy() for name in frame.columns]
-        context = np.column_stack([_numbers(column) for column in columns])
+        context = np.column_stack([_column_numbers(column) for column in columns])
     if sparse.issparse(context):
         from sklearn.preprocessing import MaxAbsScaler
 
@@ -237,7 +237,7 @@ def _features(context):
     return (X[:, varies] - X[:, varies].mean(axis=0)) / spread[varies]
 
 
-def _numbers(column):
+def _column_numbers(column):
     if column.dtype.kind in "biuf":
         return column.astype(float)
     return np.unique(column.astype(str), return_inverse=True)[1].ravel().astype(float)
@@ -275,7 +275,7 @@ def _error_of_mean(gains, unit):
     return np.sqrt(square)
 
 
-def _folds(y, unit):
+def _folds_of_units(y, unit):
     """Return the fold of every round, whole units by chance, class by class."""
     # In folds of neighbours, rounds that are stored arm after arm would be held out
     # together with all others of their arm.

@@ -23,14 +23,21 @@ SPARE = 1 << 19  # numbers above the quantile that may be kept in vain
 CHUNK = 1 << 20  # uniform numbers drawn at once where they are passed over
 
 
-class UniformRule:
+class AcceptanceRule:
+    """Which rounds of a part of a log are accepted, by what earlier parts taught."""
+
+    observes = False  # whether c depends on the probabilities of earlier rows
+
+    def known(self, pi):
+        """Return accepted rows and c where all probabilities are known."""
+        accepted = np.flatnonzero(self.accepts(pi, slice(None)))
+        return accepted, np.full(len(pi), self.c)
+
+
+class UniformRule(AcceptanceRule):
     """Replay: accept when u < pi(a|x, h) K(x) / K_max, for uniform loggers."""
 
-    # A rule knows the rounds of one part of a log at a time, and carries on what it
-    # learned from the parts before.
-
     c = 1.0
-    observes = False  # whether c depends on the probabilities of earlier rows
 
     def __init__(self, most):
         self.most = most
@@ -38,9 +45,7 @@ class UniformRule:
     def begin(self, logs, u):
         """Take the next part of the rounds, and its uniform numbers."""
         offered, self.u = n_offered(logs), u
-        self.scale = np.ones(len(u))
-        if np.ndim(offered):
-            self.scale = offered / self.most
+        self.scale = offered / self.most if np.ndim(offered) else np.ones(len(u))
 
     def accepts(self, pi, rows):
         """Tell which of `rows` (a slice) are accepted at probabilities `pi`."""
@@ -54,16 +59,9 @@ class UniformRule:
         """Tell whether one row is accepted at probability `pi`."""
         return self.u.item(row) < pi * self.scale.item(row)
 
-    def known(self, pi):
-        """Return accepted rows and c where all probabilities are known."""
-        accepted = np.flatnonzero(self.u < pi * self.scale)
-        return accepted, np.ones(len(pi))
 
-
-class ConstantRule:
+class ConstantRule(AcceptanceRule):
     """Rejection sampling: accept when pi > 0 and u <= c pi / p, c fixed."""
-
-    observes = False
 
     def __init__(self, c):
         self.c = self.cmax = c
@@ -87,11 +85,6 @@ class ConstantRule:
     def accepts_one(self, pi, row):
         """Tell whether one row is accepted at probability `pi`."""
         return pi > 0 and self.u.item(row) <= self.c * pi / self.p.item(row)
-
-    def known(self, pi):
-        """Return accepted rows and c where all probabilities are known."""
-        accepted = np.flatnonzero(self.accepts(pi, slice(None)))
-        return accepted, np.full(len(pi), self.c)
 
 
 class QuantileRule(ConstantRule):
@@ -141,12 +134,7 @@ def n_offered(logs):
 
 
 def quantile_index(q, n):
-    """Index of the q-th quantile among n sorted values."""
-    return max(ceil(q * n * BELOW), 1) - 1
-
-
-def quantile_indices(q, n):
-    """Return `quantile_index` for an array of sizes."""
+    """Index of the q-th quantile among n sorted values; n may be an array."""
     return np.maximum(np.ceil(q * n * BELOW), 1).astype(np.intp) - 1
 
 
@@ -231,7 +219,7 @@ class KnownRatios:
                 p[at],
                 u[at],
                 np.searchsorted(low, rows, side="right"),
-                quantile_indices(self.q, before + at + 1),
+                quantile_index(self.q, before + at + 1),
             )
             about = columns, ranks[block][low].tolist(), seen, ratios.item
             self._take_possible(*about, accepted, values)

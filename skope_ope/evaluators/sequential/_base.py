@@ -1,9 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The template of evaluators that walk through the logs in order."""
+"""The template of evaluators that take the rounds in their order."""
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Self
 
 import numpy as np
@@ -11,37 +12,49 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skope_ope._progress import untold
+from skope_ope._sklearn import Interval
 from skope_ope._types import RewardModelLike
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._counted import Counted
 from skope_ope.evaluators.core._overlap_findings import support_findings
 from skope_ope.evaluators.core._rounds import combined_weights
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.core._warnings import few_accepted_warnings, warnings_of
+from skope_ope.evaluators.core._warnings import (
+    few_accepted_warnings,
+    none_accepted_warning,
+    warnings_of,
+)
 from skope_ope.evaluators.sequential._acceptance import UniformStream, stream_state
-from skope_ope.evaluators.sequential._drns_model import MadeInWalk, takes_earlier
-from skope_ope.evaluators.sequential._engine import AdaptiveWalk, StationaryWalk
+from skope_ope.evaluators.sequential._drns_model import MadeInPass
 from skope_ope.evaluators.sequential._history import History, PartHistory, Stretch
-from skope_ope.evaluators.sequential._log_facts import LogFacts, smallest_ratio
+from skope_ope.evaluators.sequential._log_facts import (
+    OrderedLogFacts,
+    reversal_warnings,
+    smallest_ratio,
+)
 from skope_ope.evaluators.sequential._sequential_value import (
     OWN,
     PROGRESSIVE,
     SequentialValue,
 )
-from skope_ope.evaluators.sequential._sequential_values import (
+from skope_ope.evaluators.sequential._simulator import (
+    AdaptiveSimulator,
+    StationarySimulator,
+    takes_weight,
+)
+from skope_ope.evaluators.sequential._values_on_lazy_logs import (
+    even_parts,
     no_weights,
-    parts_of,
     sequential_values,
 )
-from skope_ope.evaluators.sequential._warnings import (
-    left_out_warnings,
-    reversal_warnings,
-    single_trajectory_warning,
-    unformed_warning,
-)
+from skope_ope.exceptions import BiasWarning, HorizonWarning, SingleTrajectoryWarning
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._adaptive import AdaptivePolicy, repeated_draws_warnings
+
+LARGE_MASS, MASS_Z = 0.1, 2  # bias mass; its standard errors from nothing
+NEGLIGIBLE = 1e-6  # bias mass: that of single precision probabilities
 
 
 class SequentialEvaluator(BaseEvaluator):
@@ -52,12 +65,19 @@ class SequentialEvaluator(BaseEvaluator):
     # ratio and where they are, and `_slope(trace, w)`, what a unit of reward adds to
     # the first.
 
+    _parameter_constraints: dict = {
+        "horizon": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+    }
     n_splits = 1
     _uniform_state = None  # what draws the numbers of logs that are read in parts
     _pooled = False  # whether trajectories count by their weights
     _counts_blocks = False  # whether rounds after the last accepted one do not count
-    _deviation_bound = None
     _is_linear = True  # whether the reward of a round moves nothing but its own value
+    # Whether a single trace of a policy that learns has a standard error: it values the
+    # policy's progressive-validation policy
+    _is_progressive = False
+    _weighs = False  # whether a policy that takes weights learns them
 
     def fit(
         self, logs: BanditLogs | LazyLogs, reward_model: RewardModelLike = None
@@ -89,18 +109,15 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _fitted_in_parts(self, head, reward_model, n_rounds):
         state = stream_state(self.random_state, n_rounds or 0)
-        if takes_earlier(self, reward_model):
-            reward_model = MadeInWalk()
+        if self._takes_earlier(reward_model):
+            reward_model = MadeInPass()
         found = clone(self).set_params(random_state=0)._fitted(head, reward_model)
-        del found["uniforms_"]  # a walk draws them again
+        del found["uniforms_"]  # a pass draws them again
         stream = UniformStream(state).skip(n_rounds or 0)
         return found | {"_uniform_state": state, "seed_": stream.seed()}
 
-    def _takes_earlier(self, reward_model):
-        return takes_earlier(self, reward_model)
-
     def _answer(self, question, sources, of_fit):
-        """Return the value from a walk through the parts of lazy logs."""
+        """Return the value from a pass over the parts of lazy logs."""
         [name] = question.evaluators
         found = sequential_values(
             question.policies,
@@ -126,12 +143,13 @@ class SequentialEvaluator(BaseEvaluator):
     def _evaluate(self, policy, logs, sample_weight):
         if combined_weights(logs, sample_weight) is not None:
             raise ValueError(no_weights(self))
-        target, u, facts = Target(policy, logs), self._uniforms(logs), LogFacts(logs)
+        target, facts = Target(policy, logs), OrderedLogFacts(logs)
+        u = self._uniforms(logs)
         adaptive = isinstance(target.policy, AdaptivePolicy)
         self._check_settings(adaptive, target, len(logs))
         source = self.reward_model_ if self.requires.model else None
         parts = []
-        for number, rows in enumerate(parts_of(len(logs), self.n_splits)):
+        for number, rows in enumerate(even_parts(len(logs), self.n_splits)):
             about = target, u[rows], source
             if rows.stop - rows.start == len(logs):
                 stretch = Stretch(logs, facts, *about)
@@ -145,7 +163,7 @@ class SequentialEvaluator(BaseEvaluator):
         return self._value(History(self, parts, facts), given)
 
     def _begin(self, stretch, facts, rows, number, keeps_rounds=False, least=None):
-        """Return the state of a walk before the first stretch of a part."""
+        """Return the state before the first stretch of a part."""
 
         def smallest():
             """Return the smallest p / pi of the log: of one stretch if unknown."""
@@ -155,14 +173,15 @@ class SequentialEvaluator(BaseEvaluator):
 
         policy = stretch.target.policy
         rule = self._rule(facts, rows.stop - rows.start, smallest)
-        walk = StationaryWalk(rule)
+        simulator = StationarySimulator(rule)
         if isinstance(policy, AdaptivePolicy):
-            told = self._tells_weights(policy)
-            walk = AdaptiveWalk(policy, stretch.logs, rule, self.horizon, number, told)
-        return PartHistory(self, walk, rows, facts, keeps_rounds)
+            weighs = self._weighs and takes_weight(policy)
+            about = self.horizon, number, weighs
+            simulator = AdaptiveSimulator(policy, stretch.logs, rule, *about)
+        return PartHistory(self, simulator, rows, facts, keeps_rounds)
 
     def advance(self, stretch: Stretch, state: PartHistory) -> PartHistory:
-        """Return the state of a walk after another stretch of rounds.
+        """Return the state after another stretch of rounds.
 
         Parameters
         ----------
@@ -179,7 +198,7 @@ class SequentialEvaluator(BaseEvaluator):
             known, overlap = stretch.known
         else:
             known, overlap = stretch.predict, None
-        trace = state.walk.take(stretch.logs, stretch.u, known)
+        trace = state.simulator.take(stretch.logs, stretch.u, known)
         state.add(stretch.positive, trace, overlap)
         return state
 
@@ -196,12 +215,8 @@ class SequentialEvaluator(BaseEvaluator):
                 "horizon=..., the number of rounds that the policy learns from."
             )
 
-    def _tells_weights(self, policy):
-        """Tell whether the policy learns how often an accepted round counts."""
-        return False
-
     def _value(self, history, policy, counted=None):
-        """Return the result, from walks through the parts of the logs."""
+        """Return the result, from the histories in the parts of the logs."""
         estimate, about = self._estimate(history)
         diagnostics = self._diagnostics(history)
         diagnostics["n_trajectories"] = len(history.trajectories.values)
@@ -211,7 +226,7 @@ class SequentialEvaluator(BaseEvaluator):
             diagnostics["mean_weight"] = overlap.mean_weight
             diagnostics["mean_weight_z"] = overlap.mean_weight_z
         diagnostics["standard_error_of"] = about
-        left_out = self._acceptances_count(history) and self.leaves_bias_out
+        bound, bound_terms = self._bound(history)
         return SequentialValue(
             estimate,
             history,
@@ -220,12 +235,11 @@ class SequentialEvaluator(BaseEvaluator):
             effective_sample_size=diagnostics["effective_sample_size"],
             diagnostics=diagnostics,
             warnings=self._warnings(history, estimate, diagnostics),
-            bound=self._deviation_bound,
-            bound_terms=self._bound_terms(history),
+            bound=bound,
+            bound_terms=bound_terms,
             successes=self._successes(history),
-            leaves_bias_out=left_out,
+            leaves_bias_out=self._acceptances_count(history) and self.leaves_bias_out,
             reach=history.reach(estimate),
-            progressive_policy=self._progressive_policy(history),
             counted=counted,
         )
 
@@ -237,46 +251,25 @@ class SequentialEvaluator(BaseEvaluator):
         m = len(terms)
         if m > 1:
             return history.given(float(terms.std(ddof=1) / np.sqrt(m)), m - 1), OWN
-        about = PROGRESSIVE if history.adaptive else OWN
-        if m and self._tells_spread(history.adaptive) and self._has_spread(history):
-            return history.spread(self._freedom(history)), about
+        freedom = self._freedom(history)
+        if m and freedom and (self._is_progressive or not history.adaptive):
+            return history.spread(freedom), PROGRESSIVE if history.adaptive else OWN
         return history.given(float("nan"), history.n_rounds - 1), OWN
 
-    @property
-    def _follows_rewards(self):
-        """Whether what is added to all rewards, and to the model, is to the value."""
-        return self.__sklearn_tags__().shift_equivariant
-
-    def _tells_spread(self, adaptive):
-        """Tell whether the spread within a single trace is a standard error."""
-        return not adaptive or self._values_the_progressive_policy()
-
-    def _has_spread(self, history):
-        """Tell whether a single trace has terms enough for a standard error."""
-        return history.n_rounds > 1
-
     def _freedom(self, history):
-        """Return at most how many degrees of freedom a single trace has, or None."""
-        return None
+        """Return at most how many degrees of freedom a single trace has."""
+        return history.n_rounds - 1
 
     def _acceptances_count(self, history):
         """Whether the value depends on which rounds were accepted."""
         return True
 
-    def _values_the_progressive_policy(self):
-        return False
-
-    def _progressive_policy(self, history):
-        """Return the policy that a single trace of a policy that learns values."""
-        return None
-
     def _successes(self, history):
         """Return ones among accepted 0/1 rewards and their number, or None."""
-        return None
 
-    def _bound_terms(self, history):
-        """Return what the theorem behind the evaluator needs to know."""
-        return {}
+    def _bound(self, history):
+        """Return the theorem behind the evaluator, or None, and what it needs."""
+        return None, {}
 
     def _diagnostics(self, history):
         n_rounds, accepted = history.n_rounds, history.n_accepted
@@ -291,12 +284,16 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _warnings(self, history, estimate, diagnostics):
         found = history.trajectories
-        warned = self._log_warnings(history)
+        warned = reversal_warnings(history.facts.first_reversal)
         warned += self._weight_warnings(history)
         if np.isnan(found.value):
             warned += self._unformed_warnings(history)
-        else:
-            warned += left_out_warnings(found)
+        elif found.n_lost:
+            text = (
+                f"{found.n_lost} of {found.n_lost + len(found.terms)} parts gave no "
+                "value and are left out. Use fewer parts or a shorter horizon."
+            )
+            warned.append(HorizonWarning(text, found.n_lost))
         if history.adaptive and len(found.terms) == 1:
             about, error = diagnostics["standard_error_of"], estimate.standard_error
             warned.append(single_trajectory_warning(error, self.horizon, about))
@@ -306,14 +303,19 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _unformed_warnings(self, history):
         """Return the warning that says why the value is NaN."""
-        return [unformed_warning(history, self.horizon)]
-
-    def _log_warnings(self, history):
-        """Return warnings about the logs, given the evaluator's assumptions."""
-        return reversal_warnings(history.facts.first_reversal)
+        most, horizon = history.longest, self.horizon
+        if horizon is None or not most:
+            ratio = history.found.final_ratio
+            return [none_accepted_warning(ratio, history.n_rounds)]
+        text = (
+            f"no trajectory of horizon={horizon} was completed: the logs gave T = "
+            f"{most} accepted rounds. The value is NaN. Shorten the horizon or use "
+            "more logs."
+        )
+        return [HorizonWarning(text, most)]
 
     def _weight_warnings(self, history):
-        """Return warnings about the overlap of the policy with the logs."""
+        """Return warnings about the logger, and its overlap with the policy."""
         if history.adaptive:
             return []
         return warnings_of(support_findings(history.overlap, history.log))
@@ -326,3 +328,43 @@ class SequentialEvaluator(BaseEvaluator):
         tags = super().__sklearn_tags__()
         tags.order_dependent = True
         return tags
+
+
+def single_trajectory_warning(error, horizon, about):
+    """Return the warning that goes with one trajectory of a policy that learns."""
+    setting = "Set horizon" if horizon is None else "Set a smaller horizon"
+    remedy = (
+        f"{setting} so that the logs give several trajectories, or evaluate parts of "
+        "the logs with repeated_runs."
+    )
+    if np.isnan(error):
+        text = (
+            "the standard error is NaN: it needs more than one trajectory of a "
+            "policy that learns"
+        )
+    else:
+        text = (
+            f"a single trace tells about {about} only, a mixture of all stages of "
+            "the policy. Its standard error and interval are not those of the "
+            "learning policy at some horizon, whose value varies more"
+        )
+    return SingleTrajectoryWarning(f"{text}. {remedy}", 1)
+
+
+def bias_mass_warnings(diagnostics, advice, allowed=LARGE_MASS, z=MASS_Z):
+    """Return a warning where the acceptance ratio keeps too much out of the history."""
+    mass, error = diagnostics["bias_mass"], diagnostics["bias_mass_error"]
+    if not mass > max(allowed, z * error):
+        return []
+    share = diagnostics["violation_share"]
+    return [
+        BiasWarning(
+            f"the acceptance ratio is too large in {share:.2%} of the rounds, "
+            "where the logger seldom takes the logged action. So "
+            f"{figure(mass, 3)} ± {error:.2g} of the policy's rounds are missing "
+            f"in the simulated history (bias mass, at most {figure(allowed, 3)} is "
+            "allowed). The value is biased, and its interval leaves out this bias. "
+            f"{advice}.",
+            mass,
+        )
+    ]

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The doubly robust evaluator of nonstationary policies."""
+"""The doubly robust evaluator of nonstationary policies, and theorems about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from skope_ope._progress import untold
-from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._overlap_findings import overlap_findings
@@ -22,19 +22,18 @@ from skope_ope.evaluators.core._warnings import (
     warnings_of,
 )
 from skope_ope.evaluators.sequential._acceptance import ConstantRule, QuantileRule
-from skope_ope.evaluators.sequential._base import SequentialEvaluator
-from skope_ope.evaluators.sequential._drns_bounds import drns_bound
-from skope_ope.evaluators.sequential._drns_model import (
-    drns_source,
-    rounds_seen_ahead,
-)
-from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
-from skope_ope.evaluators.sequential._warnings import (
+from skope_ope.evaluators.sequential._base import (
+    SequentialEvaluator,
     bias_mass_warnings,
-    short_trajectory_warnings,
 )
-from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.evaluators.sequential._drns_model import drns_source, rounds_seen_ahead
+from skope_ope.evaluators.sequential._history import linearised, mean_of
+from skope_ope.evaluators.sequential._sequential_value import check_unit_interval
+from skope_ope.evaluators.sequential._simulator import takes_weight
+from skope_ope.exceptions import HorizonWarning, LowOverlapWarning
 from skope_ope.reward_models._cross_fit import MeanReward
+
+RATIO_Z, RATIO_SHARE = 3, 0.5  # of a difference: its own and the value's errors
 
 
 class DRns(SequentialEvaluator):
@@ -161,16 +160,15 @@ class DRns(SequentialEvaluator):
     """
 
     _parameter_constraints: dict = {
+        **SequentialEvaluator._parameter_constraints,
         **REWARD_MODEL_CONSTRAINTS,
         "q": [Interval(Real, 0, 1, closed="both")],
         "cmax": [Interval(Real, 0, None, closed="neither")],
         "acceptance": [StrOptions({"quantile", "worst_case"})],
         "normalize": ["boolean", StrOptions({"pooled"})],
-        "horizon": [Interval(Integral, 1, None, closed="left"), None],
         "n_splits": [Interval(Integral, 1, None, closed="left")],
         "c_init": [Interval(Real, 0, None, closed="neither"), None],
         "excess": [StrOptions({"accept", "weight"})],
-        "random_state": ["random_state"],
     }
     requires = Requires(model=True)
 
@@ -220,6 +218,14 @@ class DRns(SequentialEvaluator):
         """Return what predicts the rewards, out of fold."""
         return drns_source(model, logs, cv, progress)
 
+    def _takes_earlier(self, reward_model):
+        # Then no source of `part_models` stands for a reward model.
+        if not (reward_model is None and self.reward_model is None):
+            return False
+        from sklearn.model_selection import TimeSeriesSplit  # its import takes long
+
+        return isinstance(self.cv, TimeSeriesSplit)
+
     def _fittable(self, model):
         if model is None:
             return MeanReward(by_action=False)
@@ -228,8 +234,8 @@ class DRns(SequentialEvaluator):
     def _check_settings(self, adaptive, target, n_rounds):
         super()._check_settings(adaptive, target, n_rounds)
         check_all_actions(self, target)
-        told = self._tells_weights(target.policy)
-        if self._weighs and adaptive and self.normalize and not told:
+        useful = takes_weight(target.policy) or not self.normalize
+        if self._weighs and adaptive and not useful:
             raise ValueError(
                 "excess='weight' has no effect here: "
                 f"{type(target.policy).__name__} learns without weights "
@@ -242,12 +248,9 @@ class DRns(SequentialEvaluator):
     def _weighs(self):
         return self.excess == "weight"
 
-    def _tells_weights(self, policy):
-        return self._weighs and getattr(policy, "takes_weight", False)
-
     def _rule(self, facts, n_rounds, ratio):
         if self.acceptance == "worst_case":
-            return ConstantRule(min(self.cmax, facts.smallest_propensity))
+            return ConstantRule(min(self.cmax, facts.log._lowest_propensity))
         return QuantileRule(self.q, self.cmax, self.c_init, n_rounds)
 
     def _terms(self, trace, reward, w):
@@ -276,17 +279,9 @@ class DRns(SequentialEvaluator):
         # lengths that vary are in a ratio, too, whose mean short histories would bias
         return self.normalize == "pooled" or (self._weighs and not self.normalize)
 
-    def _values_the_progressive_policy(self):
+    @property
+    def _is_progressive(self):
         return self.horizon is None and self.n_splits == 1 and bool(self.normalize)
-
-    def _progressive_policy(self, history):
-        alone = history.adaptive and self._values_the_progressive_policy()
-        if history.gone or not alone:
-            return None
-        (part,) = history.parts
-        trace = part.trace
-        parts = trace.policy, history.log, trace.accepted, trace.pi, trace.c
-        return ProgressivePolicy(*parts, part.replayed)
 
     def _diagnostics(self, history):
         out = super()._diagnostics(history)
@@ -354,15 +349,11 @@ class DRns(SequentialEvaluator):
             warned += bias_mass_warnings(diagnostics, ", or ".join(remedies))
         return warned
 
-    @property
-    def _deviation_bound(self):
-        return drns_bound
-
-    def _bound_terms(self, history):
-        return {
+    def _bound(self, history):
+        return drns_bound, {
             "cmax": self.cmax,
             "C": history.found.ratios.total,
-            "single": self._values_the_progressive_policy(),
+            "single": self._is_progressive,
             "seen_ahead": rounds_seen_ahead(self.reward_model_, history.log),
             "largest_weight": history.overlap.max_w,
             "model_range": history.found.model_range,
@@ -372,8 +363,7 @@ class DRns(SequentialEvaluator):
         tags = super().__sklearn_tags__()
         tags.constant_reward = tags.shift_equivariant = bool(self.normalize)
         # every ratio p / pi of the logger is one: c never moves
-        whole = self.horizon is None and self.n_splits == 1
-        tags.on_policy_mean = bool(self.normalize and whole)
+        tags.on_policy_mean = self._is_progressive
         tags.parameters_after_model = (
             "q",
             "cmax",
@@ -386,3 +376,157 @@ class DRns(SequentialEvaluator):
             "random_state",
         )
         return tags
+
+
+def drns_bound(result, delta, *, max_weight=None, form="sharp"):
+    """Return the radius of Theorem 2 of the paper, for a single trace."""
+    terms = result.bound_terms
+    if max_weight is None:
+        raise ValueError(
+            "Theorem 2 needs max_weight: a bound on pi(a|x, h) / p in all rounds, "
+            "known in advance."
+        )
+    if form not in ("sharp", "paper"):
+        raise ValueError(f"form must be 'sharp' or 'paper', got {form!r}.")
+    if not terms["single"]:
+        raise ValueError(
+            "Theorem 2 is about a single normalised trace and its "
+            "progressive-validation policy. Use horizon=None, n_splits=1 and "
+            "normalize=True."
+        )
+    if terms["seen_ahead"] is None:
+        raise ValueError(
+            "Theorem 2 needs a reward model fitted to other rounds, and this one "
+            "was cross-fitted on the evaluated rounds. Pass a number, or "
+            "FrozenEstimator(model) fitted on other rounds, or evaluate on logs "
+            "other than those of fit. Or use the mean of earlier rounds: "
+            "reward_model=None, cv=TimeSeriesSplit()."
+        )
+    check_unit_interval("rewards", result.reward_bounds)
+    check_unit_interval("model values", terms["model_range"])
+    if not terms["largest_weight"] <= max_weight * (1 + 1e-9) < np.inf:
+        raise ValueError(
+            f"max_weight={max_weight:.6g} is not a bound on pi(a|x, h) / p: the "
+            f"largest in these rounds is {terms['largest_weight']:.6g}. Pass a "
+            "larger one that is known in advance."
+        )
+    n, log = result.n_rounds, np.log(2 / delta)
+    # what is predicted by later rounds is no martingale: charged with all it can do
+    ahead = terms["seen_ahead"] * terms["cmax"] * (1 + max_weight) / terms["C"]
+    width = terms["cmax"] * (1 + max_weight)
+    variance = n * terms["cmax"] ** 2 * (3 + max_weight)
+    if form == "sharp":
+        # Freedman's inequality solved exactly, instead of by its two cases
+        half = width * log / 3
+        radius = (half + np.sqrt(half**2 + 2 * variance * log)) / terms["C"]
+        return float(radius + ahead)
+    rate = max((1 + max_weight) * log / n, np.sqrt((3 + max_weight) * log / n))
+    return float(n * terms["cmax"] / terms["C"] * 2 * rate + ahead)
+
+
+@validate_params(
+    {
+        "bias_mass": [Interval(Real, 0, 1, closed="left")],
+        "horizon": [Interval(Integral, 1, None, closed="left")],
+        "reward_range": ["array-like"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def drns_sum_bias_bound(
+    bias_mass: float, horizon: int, *, reward_range: tuple[float, float] = (0.0, 1.0)
+) -> float:
+    r"""Return how far the unnormalised *sum* of DR-ns may be off, in expectation.
+
+    With :math:`R_B(t)` the sum of the doubly robust terms of the block that ends with
+    the t-th accepted round, Theorem 1 of [1]_ is
+
+    .. math:: \left| E \sum_{t=1}^T c_t R_B(t) - E_\pi \sum_{t=1}^T r_t \right|
+        \le \frac{T (T + 1)}{2} \cdot \frac{\epsilon}{1 - \epsilon}
+
+    for rewards in [0, 1]. It is a bound on the bias of a sum of T rewards, that is of
+    T times the value that `DRns(horizon=T, normalize=False)` estimates, and
+    :math:`(T + 1) / 2 \cdot \epsilon / (1 - \epsilon)` a round. It says nothing about
+    R / C (`normalize="pooled"` or `True`), nothing about `excess="weight"`, and nothing
+    about how much an estimate varies.
+
+    Parameters
+    ----------
+    bias_mass : float
+        The largest bias mass :math:`\epsilon` of any step and history, in [0, 1):
+        :math:`P_\pi[c \pi > p] - P_\mu[c \pi > p] / c`. A result's `bias_mass` is an
+        estimate of the mean over the steps of one log: with it the number orders
+        settings and guarantees nothing.
+    horizon : int
+        Length T of a history.
+    reward_range : tuple of (float, float), default=(0.0, 1.0)
+        Least and largest reward. For another range than [0, 1] the bound is
+        :math:`[T (T - 1) / 2 \cdot (high - low) + T \max(|low|, |high|)]\,
+        \epsilon / (1 - \epsilon)`: the histories of t - 1 rounds differ by at most
+        :math:`(t - 1)\, \epsilon / (1 - \epsilon)` in total variation, and each block
+        is too long by :math:`1 / (1 - \epsilon)`, which scales the whole reward.
+
+    Returns
+    -------
+    bound : float
+        In the units of the sum of the rewards. It soon says nothing: from
+        :math:`\epsilon = .1` and 17 rounds on it exceeds the largest possible sum.
+
+    Raises
+    ------
+    ValueError
+        If `bias_mass` is no number in [0, 1), `horizon` no positive integer, or
+        `reward_range` not two increasing finite numbers.
+
+    See Also
+    --------
+    DRns : The evaluator; `deviation_bound` of a single trace is Theorem 2.
+
+    References
+    ----------
+    .. [1] Dudik, M., Erhan, D., Langford, J., & Li, L. (2012). Sample-efficient
+       nonstationary policy evaluation for contextual bandits. UAI.
+
+    Examples
+    --------
+    >>> from skope_ope.evaluators import drns_sum_bias_bound
+    >>> round(drns_sum_bias_bound(0.01, 20), 3)  # of a sum of 20 rewards
+    2.121
+    >>> round(drns_sum_bias_bound(0.01, 20) / 20, 3)  # a round
+    0.106
+    """
+    low, high = _checked_range(reward_range)
+    blocks = horizon * max(abs(low), abs(high))
+    histories = horizon * (horizon - 1) / 2 * (high - low)
+    return float((blocks + histories) * bias_mass / (1 - bias_mass))
+
+
+def _checked_range(reward_range):
+    bounds = np.asarray(reward_range, dtype=float)
+    if bounds.shape != (2,) or not np.isfinite(bounds).all() or bounds[0] >= bounds[1]:
+        raise ValueError(
+            "reward_range must be (low, high), two finite numbers with low < high, got "
+            f"{reward_range!r}."
+        )
+    return bounds.tolist()
+
+
+def short_trajectory_warnings(trajectories, standard_error, horizon):
+    """Return a warning where short histories bias the ratios of trajectories."""
+    values, weights = trajectories.values, trajectories.weights
+    if len(values) < 2:
+        return []
+    pooled = mean_of(values, weights)
+    gaps = values - linearised(values, weights, pooled)
+    gap, noise = gaps.mean(), gaps.std(ddof=1) / np.sqrt(len(gaps))
+    if not abs(gap) > max(RATIO_Z * noise, RATIO_SHARE * standard_error):
+        return []
+    return [
+        HorizonWarning(
+            f"histories of {horizon} rounds are short, so their values lean "
+            "towards the reward model. The mean of the ratios R / C of "
+            f"{len(gaps)} trajectories is {values.mean():.6g}, but the ratio of "
+            f"their sums is {pooled:.6g}. Pass normalize='pooled', or a longer "
+            "horizon.",
+            float(gap),
+        )
+    ]

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from skope_ope.evaluators.sequential._log_facts import LogFacts
+from skope_ope.evaluators.sequential._log_facts import OrderedLogFacts
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._folds import FULL, UNCOVERED, repeated_positions
@@ -61,7 +61,7 @@ class EarlierMeans:
         # the rewards of those before have the sum `before`.
         units = None  # what depends on each other; of longer logs nothing does
         if facts is None:
-            facts, units = LogFacts(logs), logs.group_index
+            facts, units = OrderedLogFacts(logs), logs.group_index
             units = repeated_positions(logs) if units is None else units
         self.logs, n, whole = logs, facts.n_rounds, sum(facts.reward_sums)
         self.mean_ = whole / n
@@ -141,15 +141,12 @@ def rounds_seen_ahead(source, logs):
     source = getattr(source, "source", source)  # of predictions that are kept
     held_out = getattr(source, "held_out_", None)
     if isinstance(source, EarlierMeans):
-        own = source.logs is logs
-        return source.n_uncovered_ if own else _or_none(source.logs, logs)
+        if source.logs is logs:
+            return source.n_uncovered_
+        return 0 if (rows_among(logs, source.logs) < 0).all() else None
     if held_out is None or (held_out.of(logs) == FULL).all():
         return 0
     return None
-
-
-def _or_none(fitted, logs):
-    return 0 if (rows_among(logs, fitted) < 0).all() else None
 
 
 def middle_reward(logs):
@@ -190,18 +187,6 @@ def later_rounds_warning(remedy="Use time-ordered folds: cv=TimeSeriesSplit().")
     )
 
 
-def takes_earlier(evaluator, reward_model=None):
-    """Whether the mean of the rounds before stands for a reward model."""
-    # Then no source of `part_models` does.
-    cv = getattr(evaluator, "cv", None)  # AdaptiveDR has none
-    if not evaluator.requires.model or cv is None or isinstance(cv, str):
-        return False
-    from sklearn.model_selection import TimeSeriesSplit  # its import takes long
-
-    none = reward_model is None and evaluator.reward_model is None
-    return none and isinstance(cv, TimeSeriesSplit)
-
-
 def is_one_mean(source):
     """Whether a source predicts one mean reward for all actions, by fold."""
     models = list(getattr(source, "models_", {}).values())
@@ -210,10 +195,10 @@ def is_one_mean(source):
     )
 
 
-class MadeInWalk:
-    """Stands for `EarlierRewards` after a fit: a walk makes them in its first pass."""
+class MadeInPass:
+    """Stands for `EarlierMeans` of a log in parts, which a pass makes part by part."""
 
-    n_uncovered_ = 1
+    n_uncovered_ = 1  # the first round: nothing came before
 
     def bind(self, logs):
         """Raise: rounds in memory are not among those of the fit."""
@@ -222,24 +207,3 @@ class MadeInWalk:
             "evaluator was fitted on lazy logs, which do not keep rounds. Evaluate "
             "on lazy logs, or fit it on rounds in memory."
         )
-
-
-class EarlierRewards:
-    """`EarlierMeans` of a log of which only sums are known."""
-
-    n_uncovered_ = 1  # the first round: nothing came before
-
-    def __init__(self, facts):
-        if facts.has_groups:
-            raise ValueError(
-                "reward_model=None is the mean reward of earlier rounds if the "
-                "logger learned or the folds follow time. With groups this mean is "
-                "not known when a log is read in parts. Pass a number, the name of "
-                "a column, or FrozenEstimator(model) of earlier rounds as "
-                "reward_model. Or scan the log without its groups."
-            )
-        self.facts = facts
-
-    def at(self, start, logs, before):
-        """Return what predicts consecutive rounds."""
-        return EarlierMeans(logs, self.facts, start, before)

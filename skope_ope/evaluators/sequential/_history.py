@@ -1,9 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Simulated histories of a policy: what a walk finds, stretch by stretch.
+"""Simulated histories of a policy, stretch by stretch.
 
-The state of a walk through a part of a log is a `PartHistory`: its trajectories so far,
-and what was `Found` in the rounds. A log in memory is one stretch, which is kept, and
+The state of a pass over a part of a log is a `PartHistory`: its trajectories so far,
+and the `PassResult` of its rounds. A log in memory is one stretch, which is kept, and
 files are many, of which sums are kept. A `History` is about all parts.
 """
 
@@ -23,9 +23,16 @@ from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._reach import LinearReach, Reach, StatedReach, range_only
 from skope_ope.evaluators.core._rounds import PositiveRounds
 from skope_ope.evaluators.core._rows import Rows, RowsGone
-from skope_ope.evaluators.sequential._found import Found
-from skope_ope.evaluators.sequential._progressive_policy import Lessons
-from skope_ope.evaluators.sequential._term_sums import TermSums, estimate_of_clusters
+from skope_ope.evaluators.sequential._history_sums import (
+    PassResult,
+    TermSums,
+    estimate_of_clusters,
+)
+from skope_ope.evaluators.sequential._progressive_policy import (
+    LastTrajectory,
+    ProgressivePolicy,
+)
+from skope_ope.evaluators.sequential._simulator import takes_weight
 from skope_ope.intervals._gamma import deviations_of_blocks
 from skope_ope.logs._row_container import known_range
 
@@ -47,7 +54,7 @@ class RoundsOfPart(PositiveRounds):
 
 
 class Stretch:
-    """Consecutive rounds of a log, and what a walk is told of them."""
+    """Consecutive rounds of a log, and what is known of them."""
 
     def __init__(self, logs, facts, target, u, source=None):
         self.logs, self.target, self.u = logs, target, u
@@ -93,35 +100,35 @@ class _SourceOfRows:
 
 
 class PartHistory:
-    """The simulated history in a part of a log, as far as a walk has come."""
+    """The simulated history in a part of a log, as far as a pass has come."""
 
     # Of a log in memory all terms are kept, of files their sums.
 
-    def __init__(self, evaluator, walk, rows, facts, keeps_rounds):
-        self.rows, self.walk, self.restarts = rows, walk, walk.restarts
+    def __init__(self, evaluator, simulator, rows, facts, keeps_rounds):
+        self.rows, self.simulator, self.restarts = rows, simulator, simulator.restarts
         self._evaluator, self._horizon = evaluator, evaluator.horizon
-        self.offset = far_offset(*facts.reward_bounds)
-        if self.offset and not evaluator._follows_rewards:
-            self.offset = 0.0
+        self.offset = far_offset(*facts.log._reward_extremes)
+        if self.offset and not evaluator.__sklearn_tags__().shift_equivariant:
+            self.offset = 0.0  # what is added to all rewards is not to the value
         self.values, self.weights, self.stops = [], [], []  # of its trajectories
         self.n_accepted, self._accepted, self._at = 0, [], rows.start
         self._first_odd = inf
         self.found = self.trace = self.terms = self.replayed = self.sums = None
         self._open, self._held = np.zeros(2), np.zeros(2)
-        self.lessons = None if walk.restarts is None else Lessons(walk)
+        self.last = None if self.restarts is None else LastTrajectory(simulator)
         if not keeps_rounds:
-            alone = evaluator._tells_spread(walk.restarts is not None)
+            alone = self.restarts is None or evaluator._is_progressive
             limits = known_range(facts.log) if evaluator._is_linear else None
             self.sums = TermSums(limits, alone)
 
     def add(self, positive, trace, overlap):
         """Take the next rounds, what happened to them, and their overlap if known."""
         logs, evaluator = positive.all_logs, self._evaluator
-        found = Found(positive, trace, overlap, self._at)
-        if self.lessons is not None:
-            if evaluator._tells_weights(trace.policy):
+        found = PassResult(positive, trace, overlap, self._at)
+        if self.last is not None:
+            if evaluator._weighs and takes_weight(trace.policy):
                 self.replayed = np.maximum(1.0, trace.c * found.w)
-            self.lessons.take(logs, trace, self.replayed)
+            self.last.take(logs, trace, self.replayed)
         self._add_terms(positive, trace, found.w)
         if self.sums is None:
             self.found, self.trace = found, trace
@@ -139,16 +146,16 @@ class PartHistory:
             reward = reward - self.offset
             if trace.v is not None:
                 own = replace(trace, v=trace.v - self.offset, q=trace.q - self.offset)
-        places, x, y = evaluator._terms(own, reward, w)
-        ends, held = self._ends(trace.accepted), None
-        cuts = ends if isinstance(places, slice) else trace.accepted.searchsorted(ends)
+        at, x, y = evaluator._terms(own, reward, w)
+        ends, held = self._stops(trace.accepted), None
+        cuts = ends if isinstance(at, slice) else trace.accepted.searchsorted(ends)
         if evaluator._counts_blocks and self._horizon is None:
             # rounds after the last accepted one count when another one is accepted
             held = int(trace.accepted[-1]) + 1 if len(trace.accepted) else 0
         if self.sums is not None:
             numbers = len(self.values) + cuts.searchsorted(np.arange(len(x)), "right")
             slope = evaluator._slope(trace, w) if evaluator._is_linear else None
-            about = (places, x, y), numbers, logs.reward, slope, held
+            about = (at, x, y), numbers, logs.reward, slope, held
             self.sums.add(positive.design, *about)
         elif held is not None:
             x[held:] = 0.0
@@ -158,9 +165,9 @@ class PartHistory:
             self._close(self._at + end)
             self._open_with(*pieces)
         if self.sums is None:
-            self.terms = places, x, y, cuts
+            self.terms = at, x, y, cuts
 
-    def _ends(self, accepted):
+    def _stops(self, accepted):
         """Return the rows after the last ones of trajectories that end here."""
         if self._horizon is None:
             return accepted[:0]
@@ -193,11 +200,11 @@ class PartHistory:
         self.n_accepted += len(accepted)
 
     def finish(self):
-        """End the walk after the last round; return self, ready to travel."""
+        """End the pass after the last round; return self, ready to travel."""
         if self._horizon is None:
             self._close(self.rows.stop)
         self.accepted = _of_all(self._accepted)
-        self.walk = self._evaluator = self._accepted = None
+        self.simulator = self._evaluator = self._accepted = None
         if self.sums is not None:
             self.sums.finish()
             self.replayed = None
@@ -219,16 +226,9 @@ class History:
         self.restarts = parts[0].restarts  # the policy at the start of its histories
         self.adaptive = self.restarts is not None  # whether the policy learns
         self.gone = parts[0].sums is not None  # whether its rounds were dropped
-
-    @property
-    def log(self):
-        """The logs, or `LogSums` that answer what findings ask of logs."""
-        return self.facts.log
-
-    @property
-    def n_rounds(self):
-        """Number of rounds."""
-        return self.facts.n_rounds
+        # The logs, or `LogSums` that answer what findings ask of logs
+        self.log, self.n_rounds = facts.log, facts.n_rounds
+        self.horizon = evaluator.horizon  # accepted rounds of a trajectory; None: all
 
     @cached_property
     def accepted(self):
@@ -247,7 +247,7 @@ class History:
 
     @cached_property
     def found(self):
-        """What was `Found` in all rounds."""
+        """The `PassResult` of all rounds."""
         return reduce(add, [part.found for part in self.parts])
 
     @property
@@ -256,17 +256,22 @@ class History:
         return self.found.overlap
 
     @property
-    def horizon(self):
-        """Accepted rounds of a trajectory; None: all of a part."""
-        return self._evaluator.horizon
-
-    @property
-    def lessons(self):
-        """The `Lessons` of the last complete trajectory; None: nothing is learned."""
+    def last_trajectory(self):
+        """The last complete `LastTrajectory` of a part; None: nothing is learned."""
         if not self.adaptive:
             return None
-        found = [part.lessons for part in self.parts]
+        found = [part.last for part in self.parts]
         return ([one for one in found if one.complete] or found)[-1]
+
+    @property
+    def progressive_policy(self):
+        """The policy that a single trace of a policy that learns values, or None."""
+        if self.gone or not (self.adaptive and self._evaluator._is_progressive):
+            return None
+        (part,) = self.parts
+        trace = part.trace
+        about = trace.policy, self.log, trace.accepted, trace.pi, trace.c
+        return ProgressivePolicy(*about, part.replayed)
 
     def huge_weight_finding(self):
         """Return the finding that a weight leaves the range of floating point."""
@@ -294,13 +299,13 @@ class History:
     def _round_terms(self):
         """What every round of a log in memory adds to value and denominator."""
         change, below = np.zeros((2, self.n_rounds))
-        for part, f, (places, x, y, _) in self._parts_of_rounds():
+        for part, f, (at, x, y, _) in self._parts_of_rounds():
             value = self.trajectories.value - part.offset
             # around the value of all: rows tell how trajectories differ, too
             moved = x - value * y
             moved *= self.n_rounds * f
-            change[part.rows][places] = moved
-            below[part.rows][places] = f * y
+            change[part.rows][at] = moved
+            below[part.rows][at] = f * y
         return change, below
 
     def _parts_of_rounds(self):
@@ -336,7 +341,7 @@ class History:
         numbers = self.trajectories.value, error, freedom, values, frame
         return GivenEstimate(*numbers, combine=ratio)
 
-    def spread(self, freedom=None):
+    def spread(self, freedom):
         """Return the estimate whose error is the spread of the only trajectory."""
         value, n = self.trajectories.value, self.n_rounds
         if not self.gone:
@@ -346,7 +351,7 @@ class History:
             return estimate_of_clusters(self.parts, value, freedom)
         square = float(self._sides[:, 1].sum())
         error = sqrt(square / n / (n - 1)) if n > 1 else nan
-        return self.given(error, n - 1 if freedom is None else min(freedom, n - 1))
+        return self.given(error, min(freedom, n - 1))
 
     @cached_property
     def _sides(self):
@@ -373,9 +378,9 @@ class History:
     def _slopes(self):
         """Return what a unit of reward adds to the round values."""
         slopes = np.zeros(self.n_rounds)
-        for part, f, (places, *_) in self._parts_of_rounds():
+        for part, f, (at, *_) in self._parts_of_rounds():
             slope = self._evaluator._slope(part.trace, part.found.w)
-            slopes[part.rows][places] = self.n_rounds * f * slope
+            slopes[part.rows][at] = self.n_rounds * f * slope
         return slopes
 
     def _stated_reach(self, estimate, limits, alone):
@@ -386,7 +391,7 @@ class History:
             (up, up2, up3), (down, down2, down3) = self._sides.tolist()
             far = sqrt(up2), -sqrt(down2)  # none is further out
             if len(found.values) == 1:
-                (low, high), *corners = self._ends()
+                (low, high), *corners = self._extremes()
                 if alone and limits is not None and corners:
                     worst, best = corners
                     out = StatedReach(limits, Reach(*limits, best, worst))
@@ -398,13 +403,13 @@ class History:
         out.deviations = [n, *numbers]
         return out
 
-    def _ends(self):
+    def _extremes(self):
         """Return the least and the largest deviation of the only trajectory."""
         found, n = self.trajectories, self.n_rounds
         for part, factors in zip(self.parts, found.factors, strict=True):
             if factors.any():
                 about = found.value - part.offset, n * factors.max()
-                return part.sums.ends(*about, part.sums.n_terms == n)
+                return part.sums.extremes(*about, part.sums.n_terms == n)
 
 
 class Trajectories:

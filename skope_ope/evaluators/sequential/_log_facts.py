@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a walk must know of a whole log before it begins."""
+"""What must be known of a whole log before a pass over its rounds."""
 
 from copy import copy
 from functools import cached_property
@@ -8,13 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.sequential._acceptance import n_offered
+from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._propensity_audit import DRIFT_Z
 from skope_ope.logs.sums._log_sums import LogSums
 
 FEW = 30  # rounds of an action tell no trend
 
 
-class LogFacts:
+class OrderedLogFacts:
     """What is known of a whole log; facts of consecutive parts add up."""
 
     # Of rounds in memory they are found when they are asked, those of files in one pass
@@ -61,7 +62,7 @@ class LogFacts:
         if self.log is not None:
             names += ["most_offered", "first_reversal", "_ends"]
             names += ["drift"] * drift
-        out = LogFacts(None)
+        out = OrderedLogFacts(None)
         out.__dict__.update({name: getattr(self, name) for name in names})
         out.log = None if self.log is None else LogSums.of(self.log)
         return out
@@ -92,21 +93,6 @@ class LogFacts:
         return sum(self.sizes)
 
     @property
-    def smallest_propensity(self):
-        """The smallest logged propensity."""
-        return self.log._lowest_propensity
-
-    @property
-    def reward_bounds(self):
-        """The least and the largest reward."""
-        return self.log._reward_extremes
-
-    @property
-    def has_groups(self):
-        """Whether rounds depend on each other in groups."""
-        return self.log.groups is not None
-
-    @property
     def propensities_drift(self):
         """Whether propensities of some action move with time beyond chance."""
         # Where rounds depend on each other in groups, the sample of the log tells.
@@ -114,17 +100,25 @@ class LogFacts:
             return self.log.sampled.propensities_drift
         return self.drift.drifts
 
-    @property
-    def weighted(self):
-        """Whether rounds count differently."""
-        return self.log._weighs_unevenly
-
 
 def first_reversal(time):
     """Return the first row whose time is before that of the row above, or None."""
     if time is None or len(time) < 2 or (time[1:] >= time[:-1]).all():
         return None
     return int(np.flatnonzero(time[1:] < time[:-1])[0]) + 1
+
+
+def reversal_warnings(row):
+    """Return a warning where the rounds are not in the order of their times."""
+    if row is None:
+        return []
+    return [
+        LogsWarning(
+            f"timestamp decreases at row {row}, but rounds are taken in the order "
+            "of their rows. Sort the logs by time.",
+            row,
+        )
+    ]
 
 
 class DriftSums:
@@ -139,7 +133,7 @@ class DriftSums:
         codes, k = logs.action_index, logs.n_actions
         out.n_rounds, out.n = len(logs), np.bincount(codes, minlength=k).astype(float)
         t, p = np.arange(len(logs), dtype=float), logs.propensity
-        out._t, out._p = (_ratio(np.bincount(codes, v, k), out.n) for v in (t, p))
+        out._t, out._p = (_quotient(np.bincount(codes, v, k), out.n) for v in (t, p))
         t, p = t - out._t[codes], p - out._p[codes]
         pairs = (t, t), (p, p), (t, p)
         out._products = np.stack([np.bincount(codes, a * b, k) for a, b in pairs])
@@ -149,7 +143,7 @@ class DriftSums:
         """Return the sums of both, where the other comes after this."""
         out = DriftSums.__new__(DriftSums)
         out.n_rounds, out.n = self.n_rounds + other.n_rounds, self.n + other.n
-        share = _ratio(other.n, out.n)
+        share = _quotient(other.n, out.n)
         t, p = other._t + self.n_rounds - self._t, other._p - self._p
         out._t, out._p = self._t + share * t, self._p + share * p
         between = self.n * share * np.stack([t * t, p * p, t * p])
@@ -160,12 +154,12 @@ class DriftSums:
     def drifts(self):
         """Whether propensities of some action move with time beyond chance."""
         time, spread, both = self._products
-        known = (self.n >= FEW) & (np.sqrt(_ratio(spread, self.n)) >= 1e-9)
-        z = _ratio(np.abs(both), np.sqrt(time * spread)) * np.sqrt(self.n)
+        known = (self.n >= FEW) & (np.sqrt(_quotient(spread, self.n)) >= 1e-9)
+        z = _quotient(np.abs(both), np.sqrt(time * spread)) * np.sqrt(self.n)
         return bool((z[known] > DRIFT_Z).any())
 
 
-def _ratio(above, below):
+def _quotient(above, below):
     return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)
 
 

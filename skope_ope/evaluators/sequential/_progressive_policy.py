@@ -14,13 +14,13 @@ from skope_ope.policies._policy_outputs import named_table
 def replay_history(policy, logs, rows, pi, weight=None):
     """Let a fresh policy learn from a history again; yield whether it changed."""
     yield True
-    lessons = contexts_of(policy, logs)
+    contexts = contexts_of(policy, logs)
     weights = [1.0] * len(rows) if weight is None else weight.tolist()
     steps = zip(rows.tolist(), pi.tolist(), weights, strict=True)
     for row, chance, times in steps:
         yield learn(
             policy,
-            take_rows(lessons, slice(row, row + 1)),
+            take_rows(contexts, slice(row, row + 1)),
             logs.action_index.item(row),
             logs.reward.item(row),
             chance,
@@ -99,12 +99,12 @@ class ProgressivePolicy(BasePolicy):
         return FrozenPolicy(policy, explore=True)
 
 
-class Lessons:
+class LastTrajectory:
     """The rounds of the last complete trajectory, and the policy to learn from them."""
 
-    def __init__(self, walk):
-        self._policy, self.restarts = walk.policy, walk.restarts
-        self._horizon = walk.horizon
+    def __init__(self, simulator):
+        self._policy, self.restarts = simulator.policy, simulator.restarts
+        self._horizon = simulator.horizon
         self._open, self._last, self._number = [], None, None
 
     def take(self, logs, trace, weights):
@@ -121,12 +121,12 @@ class Lessons:
             whole = ends[-1] >= horizon
             last = trace.accepted[start : ends[-1]]
             kept = [] if whole else self._open
-            self._last = [*kept, _lesson(logs, trace, last, weights)]
+            self._last = [*kept, _to_learn(logs, trace, last, weights)]
             self._number = (0 if self._number is None else self._number) + len(ends)
             self._open, start = [], ends[-1]
         rest = trace.accepted[start:]
         if len(rest):
-            self._open.append(_lesson(logs, trace, rest, weights))
+            self._open.append(_to_learn(logs, trace, rest, weights))
 
     @property
     def complete(self):
@@ -144,6 +144,6 @@ class Lessons:
         return policy
 
 
-def _lesson(logs, trace, rows, weights):
+def _to_learn(logs, trace, rows, weights):
     weight = None if weights is None else weights[rows]
     return logs[rows], np.arange(len(rows)), trace.pi[rows], weight

@@ -20,9 +20,9 @@ from skope_ope._types import AnyEvaluator, PolicyLike, RandomSeed
 from skope_ope.evaluators.core._wrapped import with_seed
 from skope_ope.evaluators.sequential._acceptance import UniformStream
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
-from skope_ope.evaluators.sequential._sequential_values import (
-    check_walk,
-    parts_of,
+from skope_ope.evaluators.sequential._values_on_lazy_logs import (
+    check_in_order,
+    even_parts,
     sequential_values,
 )
 from skope_ope.exceptions import SingleTrajectoryWarning
@@ -179,7 +179,7 @@ def repeated_runs(
                 "possible. Pass Replay, RejectionSampling or DRns, or load rounds "
                 "into memory: lazy.sample(n)."
             )
-        check_walk(type(evaluator).__name__, logs)
+        check_in_order(type(evaluator).__name__, logs)
         logs = logs.labelled(n_jobs=n_jobs)
         sizes = kept_sizes(logs, n_jobs)
     n_rounds = len(logs) if sizes is None else int(sizes.sum())
@@ -195,7 +195,7 @@ def repeated_runs(
             "name."
         )
     seeds = check_random_state(random_state).randint(2**31 - 1, size=n_runs)
-    parts = parts_of(n_rounds, n_runs) if how == "segments" else [share] * n_runs
+    parts = even_parts(n_rounds, n_runs) if how == "segments" else [share] * n_runs
     runs = [
         (_with_own_seeds(policy, number), part, seed)
         for number, (part, seed) in enumerate(zip(parts, seeds.tolist(), strict=True))
@@ -326,7 +326,7 @@ class RowsOfPartition:
 
 
 class RowsOfLog:
-    """Some rounds of a lazy log, to walk through."""
+    """Some rounds of a lazy log, as if they were all."""
 
     frame = n_rounds = None
 

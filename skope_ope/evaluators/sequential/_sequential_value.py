@@ -25,15 +25,7 @@ class SequentialValue(PolicyValue):
     _walked = True
 
     def __init__(
-        self,
-        estimate,
-        history,
-        *,
-        policy,
-        bound_terms,
-        counted=None,
-        progressive_policy=None,
-        **about,
+        self, estimate, history, *, policy, bound_terms, counted=None, **about
     ):
         rows, log = history.rows(estimate, counted), history.log
         super().__init__(estimate, rows, origin=log, **about)
@@ -46,13 +38,13 @@ class SequentialValue(PolicyValue):
         self._part_terms = linearised(found.part_values, found.part_weights, self.value)
         self.n_violations = int(self.diagnostics.get("n_violations", 0))
         self.bias_mass = float(self.diagnostics.get("bias_mass", 0.0))
-        self.reward_bounds, self.bound_terms = history.facts.reward_bounds, bound_terms
+        self.reward_bounds, self.bound_terms = history.log._reward_extremes, bound_terms
         # Rows of a history depend on each other. Those of a single trace of DR-ns are
         # differences of a martingale, but then the error is about another policy.
         self._of_another_policy = self.diagnostics["standard_error_of"] == PROGRESSIVE
         self._independent_rounds = not self.adaptive or self._of_another_policy
-        self._progressive_policy = progressive_policy
-        self._policy, self._lessons = policy, history.lessons
+        self._progressive_policy = history.progressive_policy
+        self._policy, self._last_trajectory = policy, history.last_trajectory
 
     def __repr__(self):
         about = self.diagnostics["standard_error_of"]
@@ -65,7 +57,7 @@ class SequentialValue(PolicyValue):
         """Acceptance ratio c in use at every row."""
         if self._acceptance_ratios is None:
             instead = "diagnostics has their sum and the last one"
-            raise ValueError(_dropped("acceptance_ratios", instead))
+            raise ValueError(_rounds_dropped("acceptance_ratios", instead))
         return self._acceptance_ratios
 
     @property
@@ -73,16 +65,17 @@ class SequentialValue(PolicyValue):
         """The policy that a single trace of a policy that learns values."""
         if self._progressive_policy is None:  # hasattr tells that there is none
             instead = "accepted has the rows of its histories"
-            told = "this value is not about a progressive-validation policy."
+            why = "this value is not about a progressive-validation policy."
             if self._acceptance_ratios is None:
-                told = _dropped("progressive_policy_", instead)
-            raise AttributeError(told)
+                why = _rounds_dropped("progressive_policy_", instead)
+            raise AttributeError(why)
         return self._progressive_policy
 
     @cached_property
     def learned_policy(self):
         """The policy after its last complete trajectory."""
-        return self._policy if self._lessons is None else self._lessons.learned()
+        last = self._last_trajectory
+        return self._policy if last is None else last.learned()
 
     def running_values(self):
         """Return the value so far, along the log."""
@@ -92,7 +85,7 @@ class SequentialValue(PolicyValue):
             return rows, np.cumsum(shares * self.trajectory_values) / np.cumsum(shares)
         if self._acceptance_ratios is None:
             what = "running_values of a single history"
-            raise ValueError(_dropped(what, "set a horizon"))
+            raise ValueError(_rounds_dropped(what, "set a horizon"))
         # rounds after the last one of a horizon are in no complete history
         rows = self.accepted[self.accepted <= rows[0]]
         above, below = np.cumsum(self._rows.terms, axis=1)[:, rows]
@@ -151,11 +144,11 @@ class SequentialValue(PolicyValue):
         if self._rows.gone:
             return super().__getstate__()
         learned = self.learned_policy  # it may need the rounds, which stay behind
-        given = {"learned_policy": learned, "_lessons": None, "_policy": None}
+        given = {"learned_policy": learned, "_last_trajectory": None, "_policy": None}
         return super().__getstate__() | given
 
 
-def _dropped(name, instead):
+def _rounds_dropped(name, instead):
     return (
         f"{name} needs the rounds, which a lazy log does not keep; {instead}. To "
         "have it, evaluate rounds in memory, evaluate(policy, lazy.sample(n)), or "

@@ -6,8 +6,11 @@ from skope_ope.evaluators.slate._cascade_dr import CascadeDR
 from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_direct_method import SlateDirectMethod
 from skope_ope.evaluators.slate._slate_doubly_robust import SlateDoublyRobust
-from skope_ope.evaluators.slate._slate_ips import SlateIPS
-from skope_ope.evaluators.slate._slot_rewards import CascadeIPS, IndependentSlotIPS
+from skope_ope.evaluators.slate._slate_ips import (
+    CascadeIPS,
+    IndependentSlotIPS,
+    SlateIPS,
+)
 
 __all__ = [
     "CascadeDR",

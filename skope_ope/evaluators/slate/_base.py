@@ -1,9 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The base class of evaluators of slate policies."""
+"""The template of evaluators of slate policies, and what is known of the logger."""
 
 import numpy as np
 
+from skope_ope._progress import untold
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._overlap_findings import slate_support_findings
 from skope_ope.evaluators.core._requires import Requires
@@ -11,11 +12,17 @@ from skope_ope.evaluators.core._rounds import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width, method
 from skope_ope.evaluators.core._slates import SlateTerms, shares_of, value_of_slates
 from skope_ope.evaluators.core._warnings import warnings_of
-from skope_ope.evaluators.slate._support import form_of, support_of_slots
-from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import EMPTY, row_of_another_reward
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy, offered_slots
+from skope_ope.reward_models._slate_reward_models import (
+    any_slate_model,
+    given_slate_source,
+    slate_reward_source,
+)
+
+CHUNK_BYTES = 2**22  # of one table
+BLOCK = 8192  # rounds whose arrays fit the cache
 
 
 class SlateEvaluator(BaseEvaluator):
@@ -27,6 +34,7 @@ class SlateEvaluator(BaseEvaluator):
 
     requires = Requires(weights=False, logs=(SlateLogs,))
     shows = "slates"  # what the logger may never show: "slates" or "slots"
+    _fittable = staticmethod(any_slate_model)
 
     def slate_terms(self, target: SlateTarget, logs: SlateLogs) -> SlateTerms:
         """Return the terms of a policy on some rounds.
@@ -105,10 +113,43 @@ class SlateEvaluator(BaseEvaluator):
             )
         return self
 
+    def fit_reward_model(self, logs, model, cv=None, target=None, progress=untold):
+        """Return what predicts the rewards of slates, out of fold."""
+        return slate_reward_source(model, logs, cv, self._fittable, progress)
+
+    def _given_source(self, model, logs):
+        return given_slate_source(model, self._fittable)
+
     def diagnostics_of(self, summary, estimate):
         """Return nothing, and what parts told of slates that are never shown."""
         lost = shares_of(summary).get("unsupported_share", 0.0)
         return {}, warnings_of(slate_support_findings(lost, self.shows))
+
+
+def support_of_slots(target, logs):
+    """Return what `SupportDisplay` shows of a slate policy on some rounds."""
+    logger, n = logs.logging_policy, len(logs)
+    known = hasattr(logger, "slot_marginals") and knows_all(logger, target, logs)
+    wanted, shown, lost = np.zeros((3, logs.n_slots, logs.max_candidates))
+    for _, rounds, pi in chunks(target, logs):
+        wanted += pi.sum(axis=0) / n
+        if known:
+            mu = np.asarray(method(logger, "slot_marginals")(rounds), dtype=float)
+            shown += mu.sum(axis=0) / n
+            lost += np.where(mu == 0, pi, 0.0).sum(axis=0) / n
+        else:
+            filled = rounds.slate >= 0
+            np.add.at(shown, (np.nonzero(filled)[1], rounds.slate[filled]), 1 / n)
+    if not known:
+        lost = np.where(shown == 0, wanted, 0.0)
+    slot, candidate = np.nonzero((wanted > 0) | (shown > 0))
+    return {
+        "labels": [f"slot {s}: {k}" for s, k in zip(slot + 1, candidate, strict=True)],
+        "policy_share": wanted[slot, candidate],
+        "logger_share": shown[slot, candidate],
+        "unsupported": lost[slot, candidate],
+        "label_name": "slot and candidate",
+    }
 
 
 def logged_proba(logs):
@@ -154,3 +195,103 @@ def _of_short_slates(logs, row):
         f"candidates[{row}, {empty[0]}:] to False, with candidates of shape (n_rounds, "
         "n_slots, n_candidates). A policy that you evaluate leaves them empty, too."
     )
+
+
+def is_possible(logs):
+    """Tell which logged slates are rankings that fill as many slots as they can."""
+    kind = np.int16 if logs.max_candidates < 2**15 else np.int32
+    n_offered, possible = offered_counts(logs), np.empty(len(logs), dtype=bool)
+    for start in range(0, len(logs), BLOCK):
+        rows = slice(start, start + BLOCK)
+        slates = np.ascontiguousarray(logs.slate[rows].T, dtype=kind)
+        _, exists = offered_here(n_offered, rows, logs.n_slots)
+        shown = slates != EMPTY
+        right = (shown == exists).all(axis=0)
+        for slot in range(1, logs.n_slots):
+            right &= ~((slates[:slot] == slates[slot]) & shown[slot]).any(axis=0)
+        possible[rows] = right
+    return possible
+
+
+def offered_counts(logs):
+    """Return how many candidates the rounds offer, one number where they all agree."""
+    offered = offered_slots(logs, logs.n_slots)
+    return offered[:, 0].sum(axis=1).astype(float)
+
+
+def offered_here(n_offered, rows, n_slots):
+    """Return the number of candidates of rounds, and which slots slates fill."""
+    m = n_offered[rows] if len(n_offered) > 1 else n_offered[0]
+    return m, np.arange(n_slots)[:, None] < np.minimum(m, n_slots)
+
+
+def form_of(logger, logs):
+    """Name the closed form of a logger on logs, or None."""
+    return logger.closed_form(logs) if hasattr(logger, "closed_form") else None
+
+
+def knows_all(logger, target, logs):
+    """Tell whether more is known than the probabilities of the logged candidates."""
+    return target.logged is None and recorded(logger, logs) is None
+
+
+def recorded(logger, logs):
+    """Return the column with the logger's probabilities of the logged candidates."""
+    # None where the logger is known by more than that.
+    name = getattr(logger, "slot_proba", None)
+    column = logs.columns.get(name) if isinstance(name, str) else None
+    return column if np.ndim(column) == 2 else None
+
+
+def never_shown(target, logs, shows):
+    """Return which of a deterministic policy's slots or slates are never shown."""
+    # None where the policy draws its slates, or the logger is not known well enough.
+    logger = logs.logging_policy
+    if target.slates is None or logger is None or not knows_all(logger, target, logs):
+        return None
+    name = "slate_proba" if shows == "slates" else "marginal_proba"
+    return method(logger, name)(logs, target.slates) == 0
+
+
+def known_support(never, shows):
+    """Return what `SlateTerms` say of slots or slates that are never shown."""
+    lost = float("nan") if never is None else float(never.mean())
+    return {
+        "supported": not lost > 0,
+        "diagnostics": {"unsupported_share": lost},
+        "warnings": warnings_of(slate_support_findings(lost, shows)),
+    }
+
+
+def are_logged_by_slot(target, omega, rows=None):
+    """Return in which rounds all that a policy shows was logged in the same slots."""
+    # Zeros and ones: other slates of the log, or of some of its rows, have what the
+    # policy shows, though none of them is what it would have shown. Rounds of sample
+    # weight zero say nothing.
+    if rows is not None:
+        target = SlateTarget(target.policy, target.logs[rows])
+    logs = target.logs
+    logged = np.zeros((logs.n_slots, logs.max_candidates + 1), dtype=bool)
+    slots = np.arange(logs.n_slots)
+    seen = logs.slate if omega is None else logs.slate[omega > 0]
+    logged[slots, seen] = True  # an empty slot is the last candidate
+    if target.slates is not None:
+        return logged[slots, target.slates].all(axis=1).astype(float)
+    found = np.empty(len(logs))
+    for rows, _, q in chunks(target, logs):
+        found[rows] = ~((q > 0) & ~logged[:, :-1]).any(axis=(1, 2))
+    return found
+
+
+def chunk_rows(logs):
+    """Return how many rounds a table is made for at once."""
+    return max(1, CHUNK_BYTES // (8 * logs.n_slots * logs.max_candidates))
+
+
+def chunks(target, logs):
+    """Yield (rows, rounds, slot marginals of the target), some rounds at a time."""
+    step = chunk_rows(logs)
+    for start in range(0, len(logs), step):
+        rows = slice(start, min(start + step, len(logs)))
+        rounds = logs[rows]
+        yield rows, rounds, target.marginals(rounds, start)

@@ -1,6 +1,15 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Doubly robust slot by slot, for readers who go from the first slot to the last."""
+r"""Doubly robust slot by slot, for readers who go from the first slot to the last.
+
+Under the cascade assumption, :math:`Q_j(x, s_1, \ldots, s_j)` is the expected reward of
+the slots j, j+1, ... where the later ones are filled by the policy. It obeys
+
+.. math:: Q_j(s_{1..j}) = E[r_j|x, s_{1..j}] + \sum_a \pi(a|x, s_{1..j})\,
+    Q_{j+1}(s_{1..j}, a)
+
+so that one regression per slot, from the last to the first, fits it.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +21,20 @@ from sklearn.base import is_classifier
 
 from skope_ope._sklearn import HasMethods
 from skope_ope._types import SplitterLike
-from skope_ope.evaluators.core._overlap_findings import slate_support_findings
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._slates import SlateTerms
-from skope_ope.evaluators.core._warnings import warnings_of
-from skope_ope.evaluators.slate._base import SlateEvaluator
-from skope_ope.evaluators.slate._cascade_model import CascadeModel, rounds_of
-from skope_ope.evaluators.slate._slot_rewards import prefix_weights
-from skope_ope.evaluators.slate._support import never_shown
+from skope_ope.evaluators.slate._base import SlateEvaluator, known_support, never_shown
+from skope_ope.evaluators.slate._slate_ips import prefix_weights
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
+from skope_ope.logs._validation import EMPTY, column_weights
+from skope_ope.reward_models._slate_reward_models import (
+    ItemColumns,
+    expected_reward,
+    fit_design,
+    slate_design,
+)
 
 
 class CascadeDR(SlateEvaluator):
@@ -134,31 +146,24 @@ class CascadeDR(SlateEvaluator):
             rows = np.flatnonzero(fold == k)
             model = self._model(target, k)
             values[rows] = _values(model, rounds_of(target, rows))
-        lost = never_shown(target, logs, "slate_proba")
         w = prefix_weights(target, logs)
-        return SlateTerms(
+        found = SlateTerms(
             terms=(values,),
             weight=w[:, -1],
             instead=w.mean(axis=1),
-            supported=not lost > 0,
-            diagnostics={
-                "unsupported_share": lost,
-                "uncovered_rounds": int((fold == UNCOVERED).sum()),
-            },
-            warnings=warnings_of(slate_support_findings(lost, "slates")),
+            **known_support(never_shown(target, logs, self.shows), self.shows),
         )
+        found.diagnostics["uncovered_rounds"] = int((fold == UNCOVERED).sum())
+        return found
 
     def _model(self, target, fold):
         """Return the model for the rounds of a fold, fitted for the policy."""
         target.require_policy()  # what is not a policy raises
-        if fold == FULL:
-            return CascadeModel(self.model_, self._on_rounds_of_fit(target))
-        if fold == UNCOVERED:
-            return CascadeModel(None, self._on_rounds_of_fit(target))
         origin = self._on_rounds_of_fit(target)
-        return CascadeModel(
-            self.model_, rounds_of(origin, self.reward_model_.train[fold])
-        )
+        if fold in (FULL, UNCOVERED):
+            return CascadeModel(None if fold == UNCOVERED else self.model_, origin)
+        rows = self.reward_model_.train[fold]
+        return CascadeModel(self.model_, rounds_of(origin, rows))
 
     def _on_rounds_of_fit(self, target):
         """Return the policy on the rounds of `fit`, from which the model learns."""
@@ -192,14 +197,11 @@ class _InNoFit:
 
 def _check_classes(model, logs):
     """Raise where a classifier cannot model what a slot and those after it bring."""
-    whole = logs.n_slots > 1
-    if not whole and np.isin(logs.slot_reward, (0, 1)).all():
-        return
-    found = (
-        f"sums of the rewards of up to {logs.n_slots} slots"
-        if whole
-        else "slot rewards other than 0 and 1"
-    )
+    found = f"sums of the rewards of up to {logs.n_slots} slots"
+    if logs.n_slots == 1:
+        if np.isin(logs.slot_reward, (0, 1)).all():
+            return
+        found = "slot rewards other than 0 and 1"
     raise ValueError(
         f"the classifier {type(model).__name__} models rewards of 0 and 1, but "
         f"CascadeDR models {found} here. Pass a regressor."
@@ -218,3 +220,67 @@ def _values(model, target):
         values += before * model.expected(slot, target)
         before = weight[:, slot]
     return values
+
+
+class CascadeModel:
+    """One regression per slot."""
+
+    def __init__(self, model, target):
+        logs = target.logs
+        n_slots = logs.n_slots
+        if not hasattr(model, "fit"):
+            weight = column_weights(logs)
+            later = np.average(logs.slot_reward, axis=0, weights=weight)
+            later = later[::-1].cumsum()[::-1]
+            self.models = list(later if model is None else np.full(n_slots, model))
+            return
+        self.models = [None] * n_slots
+        self.items = ItemColumns(logs)
+        following = 0.0
+        for slot in range(n_slots - 1, -1, -1):
+            y = logs.slot_reward[:, slot] + following
+            X = slate_design(logs, first_slots(logs.slate, slot))
+            self.models[slot] = fit_design(model, X, y)
+            following = self.expected(slot, target) if slot else 0.0
+
+    def shown(self, slot, logs, slates):
+        """Q of slot `slot` for slates, of which later slots are not looked at."""
+        model = self.models[slot]
+        if not hasattr(model, "predict"):
+            return np.full(len(logs), float(model))
+        self.items.check(logs)
+        X = slate_design(logs, first_slots(slates, slot))
+        return expected_reward(model, X)
+
+    def expected(self, slot, target):
+        """Mean of Q of slot `slot` where the policy fills it after the logged ones."""
+        logs = target.logs
+        if target.slates is not None:
+            slates = logs.slate.copy()
+            slates[:, slot] = target.slates[:, slot]
+            return self.shown(slot, logs, slates)
+        before = np.ones(len(logs))
+        if slot:
+            before = target.prefix_proba(logs, logs.slate)[:, slot - 1]
+        total = np.zeros(len(logs))
+        for candidate in range(EMPTY, logs.max_candidates):
+            slates = first_slots(logs.slate, slot)
+            slates[:, slot] = candidate
+            proba = target.prefix_proba(logs, slates)[:, slot]
+            rows = np.flatnonzero(proba)
+            if rows.size:
+                q = self.shown(slot, logs[rows], slates[rows])
+                total[rows] += proba[rows] / before[rows] * q
+        return total
+
+
+def first_slots(slates, slot):
+    """Return slates that are empty after slot `slot`."""
+    slates = slates.copy()
+    slates[:, slot + 1 :] = EMPTY
+    return slates
+
+
+def rounds_of(target, rows):
+    """Return the policy on some of its rounds."""
+    return SlateTarget(target.policy, target.logs[rows])

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cache
 from numbers import Real
 from typing import Literal
 
@@ -12,27 +12,66 @@ import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core import _functions
-from skope_ope.evaluators.core._functions import regression_terms
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._slates import SlateTerms, balanced, shares_of
 from skope_ope.evaluators.core._weights import clip
-from skope_ope.evaluators.slate._base import SlateEvaluator
+from skope_ope.evaluators.slate._base import SlateEvaluator, form_of, knows_all
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
     knows_largest,
     mean_of_weights,
     round_weights,
     second_moment,
 )
-from skope_ope.evaluators.slate._support import form_of, knows_all
 from skope_ope.exceptions import PropensityWarning, SupportWarning
 from skope_ope.logs import SlateLogs
 
 OUTSIDE = 1e-6  # residual of a target outside of the range
-
 ROUNDING = 1e-12  # weights average one: less than that below zero is zero
 
 
-class PseudoInverse(SlateEvaluator):
+class PseudoInverseEvaluator(SlateEvaluator):
+    r"""Base class of evaluators that weigh rounds by :math:`q^T \Gamma^+ 1_s`."""
+
+    # A subclass gives `_terms(w, weights, target, logs)`, fields of `SlateTerms` by
+    # name, from the clipped weights and the `RoundWeights`.
+
+    _parameter_constraints: dict = {
+        "cmax": [Interval(Real, 0, None, closed="neither"), None],
+        "outside_range": [StrOptions({"exclude", "raise"})],
+    }
+    requires = Requires(weights=False, logs=(SlateLogs,), slates=("logger",))
+    control_variates = None
+
+    @property
+    def leaves_bias_out(self):
+        return self.cmax is not None and "the bias of clipped weights"
+
+    def slate_terms(self, target, logs):
+        logger, with_parts = logs.logging_policy, self.control_variates is not None
+        weights = round_weights(logger, target, logs, with_parts)
+        used, diagnostics, warned = range_of(self, weights, logs)
+        w = clip(weights.weight, self.cmax)
+        found = self._terms(w, weights, target, logs)
+        diagnostics["altered_rows"] = float((w != weights.weight).mean())
+        diagnostics |= logger_diagnostics(logger, target, logs, weights, used)
+        diagnostics |= found.pop("diagnostics", {})
+        return SlateTerms(
+            weight=w,
+            used=used,
+            expected=weights.expected,
+            supported=self.cmax is None,
+            diagnostics=diagnostics,
+            warnings=warned + inexact_warnings(logger, diagnostics),
+            follows_reward=True,
+            **found,
+        )
+
+    def diagnostics_of(self, summary, estimate):
+        """Return nothing, and what parts told of rounds that are left out."""
+        return {}, range_warnings(shares_of(summary).get("outside_range_share", 0.0))
+
+
+class PseudoInverse(PseudoInverseEvaluator):
     r"""The pseudoinverse estimator of slate policies [1]_.
 
     .. math:: \hat V = \frac1n \sum_i W_i r_i, \qquad
@@ -124,13 +163,10 @@ class PseudoInverse(SlateEvaluator):
     """
 
     _parameter_constraints: dict = {
+        **PseudoInverseEvaluator._parameter_constraints,
         "self_normalized": ["boolean"],
-        "cmax": [Interval(Real, 0, None, closed="neither"), None],
         "control_variates": [StrOptions({"single", "multiple"}), None],
-        "outside_range": [StrOptions({"exclude", "raise"})],
     }
-
-    requires = Requires(weights=False, logs=(SlateLogs,), slates=("logger",))
 
     def __init__(
         self,
@@ -145,10 +181,6 @@ class PseudoInverse(SlateEvaluator):
         self.control_variates = control_variates
         self.outside_range = outside_range
 
-    @property
-    def leaves_bias_out(self):
-        return self.cmax is not None and "the bias of clipped weights"
-
     def check_logs(self, logs):
         if self.control_variates is not None and (
             self.self_normalized or self.cmax is not None
@@ -161,44 +193,21 @@ class PseudoInverse(SlateEvaluator):
             )
         super().check_logs(logs)
 
-    def slate_terms(self, target, logs):
-        logger = logs.logging_policy
-        weights = round_weights(
-            logger, target, logs, with_parts=self.control_variates is not None
-        )
-        used, diagnostics, warned = range_of(self, weights, logs)
-        w = clip(weights.weight, self.cmax)
-        gain, combine = w * logs.reward, _functions.mean
-        terms = (gain,)
+    def _terms(self, w, weights, target, logs):
+        gain = w * logs.reward
         if self.self_normalized:
-            terms, combine = (gain, balanced(w, weights.expected)), _functions.ratio
-        elif self.control_variates is not None:
-            terms, combine = regression_terms(
-                gain,
-                weights.parts,
-                single=self.control_variates == "single",
-                independent=form_of(logger, logs) == "product",
-            )
-        diagnostics |= {"altered_rows": float((w != weights.weight).mean())}
-        diagnostics |= logger_diagnostics(logger, target, logs, weights, used)
-        warned += inexact_warnings(logger, diagnostics)
-        plain = len(terms) == 1 and self.cmax is None
-        return SlateTerms(
-            terms=terms,
-            combine=combine,
-            weight=w,
-            used=used,
-            expected=weights.expected,
-            supported=self.cmax is None,
-            diagnostics=diagnostics,
-            warnings=warned,
-            bound=theorem_one if plain else None,
-            follows_reward=True,
+            terms = gain, balanced(w, weights.expected)
+            return {"terms": terms, "combine": _functions.ratio}
+        if self.control_variates is None:
+            bound = theorem_one if self.cmax is None else None
+            return {"terms": (gain,), "bound": bound}
+        terms, combine = _functions.regression_terms(
+            gain,
+            weights.parts,
+            single=self.control_variates == "single",
+            independent=form_of(logs.logging_policy, logs) == "product",
         )
-
-    def diagnostics_of(self, summary, estimate):
-        """Return nothing, and what parts told of rounds that are left out."""
-        return {}, outside_warnings(shares_of(summary).get("outside_range_share", 0.0))
+        return {"terms": terms, "combine": combine}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -229,7 +238,7 @@ def range_of(evaluator, weights, logs):
         raise ValueError(
             f"{text} Change the policy there, or pass outside_range='exclude'."
         )
-    return ~outside, diagnostics, outside_warnings(share, where)
+    return ~outside, diagnostics, range_warnings(share, where)
 
 
 def outside_text(share, where=""):
@@ -241,7 +250,7 @@ def outside_text(share, where=""):
     )
 
 
-def outside_warnings(share, where=""):
+def range_warnings(share, where=""):
     """Return a warning that these rounds are left out, where there are some."""
     if not share > 0:
         return []
@@ -249,27 +258,14 @@ def outside_warnings(share, where=""):
     return [SupportWarning(f"{outside_text(share, where)} {left}", share)]
 
 
-class _SecondMoment:
-    """Second moment and largest weight, both computed when one is read."""
-
-    def __init__(self, *args):
-        self._args = args
-
-    @cached_property
-    def both(self):
-        return second_moment(*self._args)
-
-    def get(self, place):
-        return self.both[place]
-
-
 def logger_diagnostics(logger, target, logs, weights, used):
     """Diagnostics of the logger's second moments, of the rounds that are used."""
     found = {}
     if knows_all(logger, target, logs):
-        moment = _SecondMoment(logger, target, logs, used)
+        # both are computed when one is read
+        moment = cache(lambda: second_moment(logger, target, logs, used))
         largest = "rho" if knows_largest(logger, logs) else "rho_bound"
-        found = {"sigma2": partial(moment.get, 0), largest: partial(moment.get, 1)}
+        found = {"sigma2": lambda: moment()[0], largest: lambda: moment()[1]}
     if not getattr(logger, "exact", True):
         known = 1.0 if weights.expected is None else weights.expected.mean()
         found["weight_bias"] = mean_of_weights(logger, target, logs) - known

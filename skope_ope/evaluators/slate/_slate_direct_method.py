@@ -16,18 +16,12 @@ from skope_ope._sklearn import Interval
 from skope_ope._types import RandomSeed, SplitterLike
 from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS, Requires
 from skope_ope.evaluators.core._slates import SlateTerms
-from skope_ope.evaluators.slate._base import SlateEvaluator
-from skope_ope.evaluators.slate._support import chunks
+from skope_ope.evaluators.slate._base import SlateEvaluator, chunks
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import EMPTY
 from skope_ope.reward_models import AdditiveSlateModel
-from skope_ope.reward_models._slate_reward_models import (
-    MeanSlateModel,
-    any_slate_model,
-    given_slate_source,
-    slate_reward_source,
-)
+from skope_ope.reward_models._slate_reward_models import MeanSlateModel
 
 MODEL_ERROR = (
     "the standard error of SlateDirectMethod leaves out the error of the reward model, "
@@ -123,15 +117,6 @@ class SlateDirectMethod(SlateEvaluator):
             seed = check_random_state(seed).randint(2**31 - 1)
         return found | {"seed_": int(seed)}
 
-    def fit_reward_model(self, logs, model, cv=None, target=None, progress=untold):
-        """Return what predicts the rewards of slates, out of fold."""
-        return slate_reward_source(model, logs, cv, self._fittable, progress)
-
-    def _given_source(self, model, logs):
-        return given_slate_source(model, self._fittable)
-
-    _fittable = staticmethod(any_slate_model)
-
     def _unstated_model(self):
         drawn = not needs_no_draws(getattr(self.reward_model_, "model", None))
         if drawn and self.n_samples is not None:
@@ -145,7 +130,7 @@ class SlateDirectMethod(SlateEvaluator):
     def slate_terms(self, target, logs):
         source = self.reward_model_
         if needs_no_draws(getattr(source, "model", None)):
-            values = _within(policy_values(source, target, logs), logs)
+            values = _in_reward_range(policy_values(source, target, logs), logs)
         elif target.slates is not None:
             values = slate_values(source, logs, target.slates)
         elif self.n_samples is None:
@@ -185,7 +170,7 @@ def slate_values(source, logs, slates):
     def call(model, rounds, rows):
         return model.predict(rounds, slates[rows])
 
-    return _within(source.predict(logs, call), logs)
+    return _in_reward_range(source.predict(logs, call), logs)
 
 
 def policy_values(source, target, logs):
@@ -224,7 +209,7 @@ def _summed(source, target, logs):
     return values
 
 
-def _within(values, logs):
+def _in_reward_range(values, logs):
     return values if logs.reward_range is None else np.clip(values, *logs.reward_range)
 
 

@@ -4,40 +4,40 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 
-from skope_ope._progress import untold
-from skope_ope._sklearn import Interval, StrOptions
 from skope_ope._types import SplitterLike
 from skope_ope.evaluators.core._functions import sum_of_two
 from skope_ope.evaluators.core._requires import REWARD_MODEL_CONSTRAINTS, Requires
-from skope_ope.evaluators.core._slates import SlateTerms, shares_of
-from skope_ope.evaluators.core._weights import clip
-from skope_ope.evaluators.slate._base import SlateEvaluator
-from skope_ope.evaluators.slate._pseudo_inverse import (
-    inexact_warnings,
-    logger_diagnostics,
-    outside_warnings,
-    range_of,
-)
-from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
+from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverseEvaluator
 from skope_ope.evaluators.slate._slate_direct_method import (
     model_diagnostics,
     policy_values,
 )
 from skope_ope.logs import SlateLogs
 from skope_ope.reward_models import AdditiveSlateModel
-from skope_ope.reward_models._slate_reward_models import (
-    MeanSlateModel,
-    given_slate_source,
-    slate_reward_source,
-)
+from skope_ope.reward_models._slate_reward_models import MeanSlateModel
 
 
-class SlateDoublyRobust(SlateEvaluator):
+def additive_only(model):
+    """Return the model if it is a sum over slots, raise otherwise."""
+    # None is `AdditiveSlateModel()`.
+    if model is None:
+        return AdditiveSlateModel()
+    if isinstance(model, (AdditiveSlateModel, MeanSlateModel)):
+        return model
+    raise TypeError(
+        "reward_model of SlateDoublyRobust must be an AdditiveSlateModel, a number "
+        f"or None, got {type(model).__name__}. Any other model would add a bias, "
+        "because the weights are exact only for sums of slot rewards. Pass "
+        f"AdditiveSlateModel({type(model).__name__}(...)), or use "
+        "SlateDirectMethod."
+    )
+
+
+class SlateDoublyRobust(PseudoInverseEvaluator):
     r"""Additive reward model, corrected by pseudoinverse weights.
 
     .. math:: \hat V = \frac1n \sum_i \Big[ \sum_s \pi(s|x_i)\, \hat r(x_i, s)
@@ -94,12 +94,12 @@ class SlateDoublyRobust(SlateEvaluator):
 
     _parameter_constraints: dict = {
         **REWARD_MODEL_CONSTRAINTS,
-        "cmax": [Interval(Real, 0, None, closed="neither"), None],
-        "outside_range": [StrOptions({"exclude", "raise"})],
+        **PseudoInverseEvaluator._parameter_constraints,
     }
     requires = Requires(
         weights=False, model=True, logs=(SlateLogs,), slates=("logger",)
     )
+    _fittable = staticmethod(additive_only)
 
     def __init__(
         self,
@@ -114,26 +114,8 @@ class SlateDoublyRobust(SlateEvaluator):
         self.cv = cv
         self.outside_range = outside_range
 
-    @property
-    def leaves_bias_out(self):
-        return self.cmax is not None and "the bias of clipped weights"
-
-    def fit_reward_model(self, logs, model, cv=None, target=None, progress=untold):
-        """Return what predicts the rewards of slates, out of fold."""
-        return slate_reward_source(model, logs, cv, self._fittable, progress)
-
-    def _given_source(self, model, logs):
-        return given_slate_source(model, self._fittable)
-
-    @staticmethod
-    def _fittable(model):
-        return additive_only(model)
-
-    def slate_terms(self, target, logs):
-        logger, source = logs.logging_policy, self.reward_model_
-        weights = round_weights(logger, target, logs)
-        used, diagnostics, warned = range_of(self, weights, logs)
-        w = clip(weights.weight, self.cmax)
+    def _terms(self, w, weights, target, logs):
+        source = self.reward_model_
 
         def logged(model, rounds, rows):
             return model.predict(rounds, rounds.slate)
@@ -142,28 +124,13 @@ class SlateDoublyRobust(SlateEvaluator):
         correction = w * (logs.reward - source.predict(logs, logged))
         if weights.expected is not None:
             correction -= (1 - weights.expected) * source.predict(logs, constant)
-        diagnostics |= {
-            "altered_rows": float((w != weights.weight).mean()),
-            "correction": float(np.mean(correction)),
-            **logger_diagnostics(logger, target, logs, weights, used),
-            **model_diagnostics(source, logs),
+        known = {"correction": float(np.mean(correction))}
+        return {
+            "terms": (correction, policy_values(source, target, logs)),
+            "combine": sum_of_two,
+            "smooth": (1,),
+            "diagnostics": known | model_diagnostics(source, logs),
         }
-        return SlateTerms(
-            terms=(correction, policy_values(source, target, logs)),
-            combine=sum_of_two,
-            smooth=(1,),
-            weight=w,
-            used=used,
-            expected=weights.expected,
-            supported=self.cmax is None,
-            diagnostics=diagnostics,
-            warnings=warned + inexact_warnings(logger, diagnostics),
-            follows_reward=True,
-        )
-
-    def diagnostics_of(self, summary, estimate):
-        """Return nothing, and what parts told of rounds that are left out."""
-        return {}, outside_warnings(shares_of(summary).get("outside_range_share", 0.0))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -177,19 +144,3 @@ def constant(model, rounds, rows):
     """Return what the model predicts for empty slates."""
     known = model.mean_ if isinstance(model, MeanSlateModel) else model.intercept_
     return np.full(len(rounds), float(known))
-
-
-def additive_only(model):
-    """Return the model if it is a sum over slots, raise otherwise."""
-    # None is `AdditiveSlateModel()`.
-    if model is None:
-        return AdditiveSlateModel()
-    if isinstance(model, (AdditiveSlateModel, MeanSlateModel)):
-        return model
-    raise TypeError(
-        "reward_model of SlateDoublyRobust must be an AdditiveSlateModel, a number "
-        f"or None, got {type(model).__name__}. Any other model would add a bias, "
-        "because the weights are exact only for sums of slot rewards. Pass "
-        f"AdditiveSlateModel({type(model).__name__}(...)), or use "
-        "SlateDirectMethod."
-    )

@@ -1,26 +1,37 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The template of static evaluators: one formula of per-round arrays."""
+"""The template of static evaluators, with scores of actions and a clipping curve."""
 
 from __future__ import annotations
 
+import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._types import Array
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
-from skope_ope.evaluators.core._jobs import (
-    evaluate_jobs,
-    prepared_job,
+from skope_ope.evaluators.core._auto import auto_parameters
+from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
+from skope_ope.evaluators.core._functions import (
+    mean,
+    mean_plus_ratio,
+    ratio,
+    sum_of_two,
 )
+from skope_ope.evaluators.core._jobs import evaluate_jobs, prepared_job
 from skope_ope.evaluators.core._part_weights import support_of_actions
-from skope_ope.evaluators.core._plain_weights import is_own
+from skope_ope.evaluators.core._plain_weights import PROBE, PROBE_WITH_MODEL, is_own
+from skope_ope.evaluators.core._requires import LogFacts
 from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._target import Target, refuse_learning
-from skope_ope.evaluators.static._action_scores import action_scores
-from skope_ope.evaluators.static._clipping_curve import clipping_curve, weights_of
 from skope_ope.evaluators.static._direct_simulation import simulated_value, simulates
 from skope_ope.evaluators.static._own_evaluators import check_members
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._validation import check_finite
+from skope_ope.logs.lazy._lazy_logs import refuse_lazy
+
+THRESHOLDS = ("cmax", "tau")  # parameters that bound weights
+N_POINTS = 30
 
 
 class StaticEvaluator(BaseEvaluator):
@@ -108,7 +119,7 @@ class StaticEvaluator(BaseEvaluator):
 
     def _weights_on(self, policy, logs=None):
         """Return the importance weights of the rounds, and what they become."""
-        return weights_of(self, policy, self.logs_ if logs is None else logs)
+        return importance_weights(self, policy, self.logs_ if logs is None else logs)
 
     def _support_on(self, policy, logs=None):
         """Return what `SupportDisplay` shows of a policy on the rounds."""
@@ -136,3 +147,142 @@ class StaticEvaluator(BaseEvaluator):
         positive = PositiveRounds(logs, combined_weights(logs, sample_weight))
         [result] = evaluate_jobs([prepared_job(self, target, positive)], positive)
         return result
+
+
+def clipping_curve(evaluator, policy, logs, bounds=None):
+    """Evaluate a policy with every bound, all out of one pass over the rounds."""
+    name = _parameter_of(evaluator)
+    if bounds is None:
+        bounds = _default_bounds(importance_weights(evaluator, policy, logs)[0])
+    bounds = np.sort(np.asarray(bounds, dtype=float).ravel())
+    evaluator.evaluate(policy, logs)  # its own answer, for its warnings and its checks
+    positive = PositiveRounds(logs, combined_weights(logs, None))
+    own, *about = prepared_job(evaluator, Target(policy, logs), positive)
+    jobs = []
+    for bound in bounds.tolist():
+        bounded = clone(evaluator).set_params(**{name: bound})
+        bounded._validate_params()
+        jobs.append((bounded, *about))
+    return {
+        "param_name": name,
+        "param_range": bounds,
+        "values": evaluate_jobs(jobs, positive),
+        "own": getattr(own, name),
+    }
+
+
+def _parameter_of(evaluator):
+    params = evaluator.get_params(deep=False)
+    for name in THRESHOLDS:
+        if name in params:
+            return name
+    raise ValueError(
+        f"{type(evaluator).__name__} has no bound on the weights (a parameter "
+        f"{' or '.join(THRESHOLDS)}). Use IPS, SNIPS, DoublyRobust or SwitchDR."
+    )
+
+
+def _default_bounds(weights):
+    """From where rounds below carry a twentieth of all weight, to the largest."""
+    weights = np.sort(weights)
+    carried = weights.cumsum()
+    if not carried[-1]:
+        raise ValueError(
+            "no logged action has a positive probability under the policy: there are "
+            "no weights to bound."
+        )
+    low, high = weights[np.searchsorted(carried, 0.05 * carried[-1])], weights[-1]
+    if low == high:
+        low = high / 10  # all weights are equal: what less of them would give
+    bounds = np.geomspace(low, high, N_POINTS)
+    bounds[-1] = high  # rounding must not clip the largest weight
+    return bounds
+
+
+def importance_weights(evaluator, policy, logs):
+    """Return the weights of a policy, and what an evaluator makes of them."""
+    refuse_lazy(logs)
+    if not evaluator.requires.weights:
+        raise ValueError(
+            f"{type(evaluator).__name__} uses no importance weights: there is nothing "
+            "to show. Fit IPS() to the same logs to see how far the policy is from the "
+            "logger."
+        )
+    evaluator.check_logs(logs)
+    positive = PositiveRounds(logs, combined_weights(logs, None))
+    chosen, target, _ = prepared_job(evaluator, Target(policy, logs), positive)
+    [plain] = terms_of(WEIGHTS, logs, target, None, positive)
+    return plain, chosen.weights(plain)
+
+
+def doubly_robust_scores(logs, expected, w):
+    r"""Return :math:`S_i(a) = q_i(a) + 1[a_i = a] w_i (r_i - q_i(a))`."""
+    scores = np.empty((len(logs), logs.n_actions))
+    scores[:] = expected
+    logged = np.arange(len(logs)), logs.action_index
+    scores[logged] += w * residual(logs.reward, scores[logged])
+    return scores
+
+
+def residual(reward, expected):
+    """Return reward - expected, 0 where they differ by rounding only."""
+    difference = reward - expected
+    size = np.maximum(np.abs(reward), np.abs(expected))
+    return np.where(np.abs(difference) <= 1e-12 * size, 0.0, difference)
+
+
+def action_scores(evaluator, logs):
+    """Return the scores of an evaluator whose value is linear in the policy."""
+    why = _why_none(evaluator)
+    if why:
+        raise ValueError(
+            f"{type(evaluator).__name__} has no scores of actions: {why}. Use "
+            "DoublyRobust, IPS or DirectMethod."
+        )
+    expected = 0.0
+    if evaluator.requires.model:
+        expected = evaluator.reward_model_.bind(logs)(logs, 0)
+        check_finite("reward_model", expected)
+    if not evaluator.requires.weights:
+        return np.array(expected, dtype=np.float64)  # the source may keep its own
+    return doubly_robust_scores(logs, expected, evaluator.weights(1 / logs.propensity))
+
+
+def _why_none(evaluator):
+    """Return why an evaluator has no scores; None: it has."""
+    for name, auto in auto_parameters(evaluator).items():
+        if auto.neutral is not None:  # no bound on the weights
+            return "its weights are not linear in the policy's probabilities"
+        return f"{name}='auto' is chosen for every policy. Pass a number"
+    evaluator = evaluator.resolved(LogFacts(len(PROBE.r)))
+    requires, combine = evaluator.requires, evaluator.combine
+    if evaluator.sampling.by != "rounds" or evaluator.proposal != "logger":
+        return "its weights depend on all loggers"
+    if requires.refits:
+        return "its reward model is fitted anew for every policy"
+    if combine in (ratio, mean_plus_ratio):
+        return "it divides by the sum of the weights of the policy"
+    if not _is_clipped(evaluator.weights(PROBE.w)):
+        return "its weights are not linear in the policy's probabilities"
+    if not _is_linear_score(evaluator):
+        return "its value is not known to be linear in the policy's probabilities"
+    return None
+
+
+def _is_clipped(weights):
+    """Whether weights are as they were, but for a bound from above."""
+    return np.array_equal(weights, np.minimum(PROBE.w, weights.max()))
+
+
+def _is_linear_score(evaluator):
+    """Whether the formula is that of `doubly_robust_scores`, on a few rounds."""
+    combine, requires = evaluator.combine, evaluator.requires
+    if combine not in (mean, sum_of_two):
+        return False
+    rounds = PROBE_WITH_MODEL if requires.model else PROBE
+    score, w = 0.0, evaluator.weights(rounds.w)
+    if requires.weights:
+        score = w * (rounds.residual if requires.model else rounds.r)
+    expected = rounds.v + score if requires.model else score
+    found = combine(evaluator.terms(rounds))[0]
+    return np.allclose(found, expected, rtol=1e-12, atol=0)

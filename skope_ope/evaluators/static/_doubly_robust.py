@@ -32,6 +32,15 @@ class DoublyRobustBase(StaticEvaluator):
     combine = staticmethod(sum_of_two)
     shift_with, smooth = WEIGHT, (0,)
 
+    def __init__(
+        self,
+        *,
+        reward_model: RewardModelLike = None,
+        cv: SplitterLike | Literal["prefit"] = 5,
+    ) -> None:
+        self.reward_model = reward_model
+        self.cv = cv
+
     def terms(self, rounds):
         w = self.weights(rounds.w)
         if w is rounds.w:
@@ -40,34 +49,23 @@ class DoublyRobustBase(StaticEvaluator):
 
     def diagnostics_of(self, summary, estimate):
         """Return nothing, and a warning where the weights that were cut matter."""
-        if not self._may_have_removed(estimate):
-            return {}, []
-        return {}, self._removed_warnings(estimate.sums, estimate)
-
-    def _may_have_removed(self, estimate):
-        """Whether what is taken off the weights would move the value."""
         if self.combine is not sum_of_two or len(estimate.means) < 3:
-            return False
-        removed = estimate.means[2] - estimate.means[1]
-        return abs(removed) > estimate.standard_error > 0
-
-    def _removed_warnings(self, sums, estimate):
-        """Return a warning where more than chance was taken off."""
+            return {}, []
         error = estimate.standard_error
-        taken = Estimate(sums, third_less_second, estimate.pooling)
+        if not abs(estimate.means[2] - estimate.means[1]) > error > 0:
+            return {}, []  # what is taken off the weights hardly moves the value
+        taken = Estimate(estimate.sums, third_less_second, estimate.pooling)
         removed, spread = taken.value - taken.offset, taken.standard_error
         if not abs(removed) > REMOVED_Z * spread > 0:
-            return []
-        return [
-            ModelErrorWarning(
-                f"reducing weights changed the value of {type(self).__name__} by "
-                f"{-removed:+.4g}, {abs(removed) / error:.1f} of its standard errors "
-                f"(z = {-removed / spread:+.1f}). The model is biased for these "
-                "rounds, and the interval leaves that bias out. Compare with "
-                "DoublyRobust, or improve the model.",
-                removed / spread,
-            )
-        ]
+            return {}, []
+        text = (
+            f"reducing weights changed the value of {type(self).__name__} by "
+            f"{-removed:+.4g}, {abs(removed) / error:.1f} of its standard errors "
+            f"(z = {-removed / spread:+.1f}). The model is biased for these rounds, "
+            "and the interval leaves that bias out. Compare with DoublyRobust, or "
+            "improve the model."
+        )
+        return {}, [ModelErrorWarning(text, removed / spread)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

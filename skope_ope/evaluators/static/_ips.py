@@ -68,7 +68,7 @@ class IPS(StaticEvaluator):
             Interval(Real, 0, None, closed="neither"),
             AutoParameter(None, clip_grid),
             None,
-        ],
+        ]
     }
 
     def __init__(self, *, cmax: float | Literal["auto"] | None = None) -> None:

@@ -52,7 +52,7 @@ class LogSmoothing(StaticEvaluator):
     """
 
     _parameter_constraints: dict = {
-        "lam": [Interval(Real, 0, None, closed="left"), None],
+        "lam": [Interval(Real, 0, None, closed="left"), None]
     }
 
     requires = Requires(reward_range=True)  # its lower end, where that is negative

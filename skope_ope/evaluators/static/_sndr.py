@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 
@@ -45,15 +42,6 @@ class SNDR(DoublyRobustBase):
     """
 
     combine = staticmethod(_functions.mean_plus_ratio)
-
-    def __init__(
-        self,
-        *,
-        reward_model: RewardModelLike = None,
-        cv: SplitterLike | Literal["prefit"] = 5,
-    ) -> None:
-        self.reward_model = reward_model
-        self.cv = cv
 
     def terms(self, rounds):
         return rounds.v, rounds.correction, rounds.w

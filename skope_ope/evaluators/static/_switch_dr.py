@@ -9,11 +9,7 @@ from typing import Literal
 
 from skope_ope._sklearn import Interval
 from skope_ope._types import RewardModelLike, SplitterLike
-from skope_ope.evaluators.core._auto import (
-    AUTO,
-    AutoParameter,
-    threshold_grid,
-)
+from skope_ope.evaluators.core._auto import AUTO, AutoParameter, threshold_grid
 from skope_ope.evaluators.core._weights import switch
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 

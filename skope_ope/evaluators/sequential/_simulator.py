@@ -1,11 +1,11 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""One ordered pass over the rounds for Replay, rejection sampling and DR-ns.
+"""One ordered pass over the rounds, which simulates the history of a policy.
 
 An acceptance rule says which rounds enter the simulated history; the target policy
 learns from these and from no others. Adaptive policies are asked for blocks of coming
 rounds; what an update makes stale is refreshed or asked for anew, so that results do
-not depend on the size of the blocks. A walk takes the rounds part by part, and carries
+not depend on the size of the blocks. The rounds come part by part, and a pass carries
 on what it knows: a log in memory is one part.
 """
 
@@ -56,7 +56,12 @@ class Trace:
     policy: object = None  # the target after its last update, where it learns
 
 
-class StationaryWalk:
+def takes_weight(policy):
+    """Whether a policy learns how often an accepted round counts."""
+    return getattr(policy, "takes_weight", False)
+
+
+class StationarySimulator:
     """Accept rounds for a policy that does not learn: nothing is called per row."""
 
     restarts = None
@@ -65,14 +70,14 @@ class StationaryWalk:
         self.rule = rule
 
     def take(self, logs, u, known):
-        """Walk through the next rounds, and return the `Trace` of them."""
+        """Take the next rounds, and return the `Trace` of them."""
         self.rule.begin(logs, u)
         pi, v, q = (*known, None, None)[:3]
         accepted, c = self.rule.known(pi)
         return Trace(accepted, c, pi, v, q)
 
 
-class AdaptiveWalk:
+class AdaptiveSimulator:
     """Accept rounds for a policy that learns from those accepted."""
 
     def __init__(self, policy, logs, rule, horizon=None, part=0, weighs=False):
@@ -86,11 +91,11 @@ class AdaptiveWalk:
         return self.restarts.policy
 
     def take(self, logs, u, predict=None):
-        """Walk through the next rounds, and return the `Trace` of them."""
+        """Take the next rounds, and return the `Trace` of them."""
         self.rule.begin(logs, u)
         context_free = self.policy.context_free and logs.available is None
-        walk = self._by_row if context_free else self._by_block
-        accepted, c_values, pi, model = walk(logs, predict)
+        simulate = self._by_row if context_free else self._by_block
+        accepted, c_values, pi, model = simulate(logs, predict)
         accepted = np.array(accepted, dtype=np.intp)
         c = in_force(c_values, accepted, len(pi))
         return Trace(accepted, c, pi, model.v, model.q, self.policy)
@@ -168,7 +173,7 @@ class AdaptiveWalk:
         return accepted, c_values, pi, model
 
     def _by_row(self, logs, predict):
-        """Walk without contexts: one row of probabilities holds between two updates."""
+        """Take rounds without contexts: probabilities hold from update to update."""
         rule, policy = self.rule, self.policy
         n_rounds, n_actions = len(logs), logs.n_actions
         proba = checked_row(policy.action_row(), n_actions)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values of sequential evaluators on logs that are read part by part.
 
-One pass over the columns tells what a walk must know beforehand; then every policy,
-evaluator and part with a history of its own is a walk, and the walks run beside each
-other.
+One pass over the columns tells what must be known beforehand; then every policy,
+evaluator and part with a history of its own is a simulation, and these run at the same
+time.
 """
 
 from copy import copy
@@ -22,10 +22,10 @@ from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of_rounds
 from skope_ope.evaluators.sequential._acceptance import UniformStream, stream_state
 from skope_ope.evaluators.sequential._drns_model import (
-    EarlierRewards,
+    EarlierMeans,
+    MadeInPass,
     is_one_mean,
     later_rounds_warning,
-    takes_earlier,
 )
 from skope_ope.evaluators.sequential._history import (
     JUST_PI,
@@ -33,10 +33,7 @@ from skope_ope.evaluators.sequential._history import (
     RoundsOfPart,
     Stretch,
 )
-from skope_ope.evaluators.sequential._log_facts import (
-    LogFacts,
-    smallest_ratio,
-)
+from skope_ope.evaluators.sequential._log_facts import OrderedLogFacts, smallest_ratio
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._learned_rounds import LearnedRounds
@@ -54,8 +51,8 @@ def sequential_values(
     counted=None,
     states=None,
 ):
-    """Walk through a lazy log once for every policy, evaluator and part of it."""
-    check_walk(", ".join(evaluators), lazy)
+    """Go through a lazy log once for every policy, evaluator and part of it."""
+    check_in_order(", ".join(evaluators), lazy)
     lazy = lazy.labelled(n_jobs=n_jobs)
     for evaluator in evaluators.values():
         evaluator._validate_params()
@@ -67,16 +64,17 @@ def sequential_values(
             continue
         known = name in sources
         own = is_one_mean(sources[name]) if known else evaluator.reward_model is None
-        if own and (facts.propensities_drift or takes_earlier(evaluator)):
-            sources[name] = EarlierRewards(facts)
+        if own and (facts.propensities_drift or evaluator._takes_earlier(None)):
+            check_no_groups(facts.log)
+            sources[name] = MadeInPass()
         elif not known:
             sources |= part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
-    walks = Walks(policies, evaluators, lazy.partitions, facts, sources, states)
-    return walks.values(n_jobs, verbose, counted)
+    found = Simulations(policies, evaluators, lazy.partitions, facts, sources, states)
+    return found.values(n_jobs, verbose, counted)
 
 
-def check_walk(who, lazy):
-    """Raise where lazy logs have no order in which to walk through them."""
+def check_in_order(who, lazy):
+    """Raise where lazy logs have no order in which to take their rounds."""
     if lazy.partitions is None:
         raise TypeError(
             f"{who} takes rounds in the order of time, and a lazy frame has no "
@@ -85,16 +83,27 @@ def check_walk(who, lazy):
         )
 
 
+def check_no_groups(log):
+    """Raise where rounds of groups have no mean reward of earlier rounds."""
+    if log.groups is not None:
+        raise ValueError(
+            "reward_model=None is the mean reward of earlier rounds if the logger "
+            "learned or the folds follow time. With groups this mean is not known when "
+            "a log is read in parts. Pass a number, the name of a column, or "
+            "FrozenEstimator(model) of earlier rounds as reward_model. Or scan the log "
+            "without its groups."
+        )
+
+
 def facts_of(partitions, evaluators, n_jobs=None, verbose=0):
-    """Return the `LogFacts` of a log, which the evaluators have checked."""
+    """Return the `OrderedLogFacts` of a log, which the evaluators have checked."""
     n = task_count(len(partitions)) if partitions else 0
-    bounds = np.linspace(0, len(partitions), n + 1).astype(int).tolist()
-    tasks = [partitions[bounds[i] : bounds[i + 1]] for i in range(n)]
+    tasks = [partitions[rows] for rows in even_parts(len(partitions), n)]
     settings = {"n_jobs": n_jobs, "verbose": verbose}
     facts = merge_parts(_facts, tasks, list(evaluators.values()), **settings)
     if facts is None or not facts.n_rounds:
         raise ValueError("the logs are empty: an estimate needs at least one round.")
-    if facts.weighted:
+    if facts.log._weighs_unevenly:
         raise ValueError(no_weights(next(iter(evaluators.values()))))
     return facts
 
@@ -107,12 +116,12 @@ def _facts(part, evaluators):
             evaluator._check_kind(logs)
             evaluator.check_logs(logs)
     drift = any(evaluator.requires.model for evaluator in evaluators)
-    return LogFacts(logs).without_rounds(drift)
+    return OrderedLogFacts(logs).without_rounds(drift)
 
 
 @dataclass(frozen=True)
-class Task:
-    """A walk through a part of the log, ready to travel to another process."""
+class Simulation:
+    """A simulation in a part of the log, ready to travel to another process."""
 
     evaluator: str  # their names
     policy: str  # their names
@@ -129,11 +138,11 @@ class Task:
         return what if self.policy is None else f"{what} of {self.policy!r}"
 
 
-STRETCH = 200_000  # rounds that are walked through at once, with a dozen arrays each
+STRETCH = 200_000  # rounds that are taken at once, with a dozen arrays each
 
 
-class Walks:
-    """Walks through a log of which the facts are known."""
+class Simulations:
+    """Simulations in a log of which the facts are known."""
 
     def __init__(self, policies, evaluators, partitions, facts, sources, states=None):
         self.states = states or {}
@@ -167,7 +176,11 @@ class Walks:
             for evaluator in self.evaluators.values():
                 evaluator._check_settings(learns, target, n_rounds)
         settings = {"n_jobs": n_jobs, "verbose": verbose}
-        asking = [name for name, one in self.evaluators.items() if asks_ratio(one)]
+        asking = [
+            name
+            for name, one in self.evaluators.items()
+            if getattr(one, "cmax", None) == "target"
+        ]
         least = self._least_ratios(settings) if asking else None
         tasks = []
         for name, evaluator in self.evaluators.items():
@@ -176,11 +189,13 @@ class Walks:
                 state = stream_state(evaluator.random_state, n_rounds)
             for policy in self.policies:
                 known = least[policy] if name in asking else None
-                for number, rows in enumerate(parts_of(n_rounds, evaluator.n_splits)):
-                    tasks.append((Task(name, policy, number, rows, state, known),))
+                for number, rows in enumerate(even_parts(n_rounds, evaluator.n_splits)):
+                    tasks.append(
+                        (Simulation(name, policy, number, rows, state, known),)
+                    )
         found = {}
-        for task, *walked in merge_parts(_walked, tasks, self, **settings):
-            found.setdefault((task.evaluator, task.policy), []).append(walked)
+        for task, *history in merge_parts(_simulated, tasks, self, **settings):
+            found.setdefault((task.evaluator, task.policy), []).append(history)
         return {
             name: {
                 policy: self._value(name, policy, found[name, policy], counted)
@@ -204,7 +219,7 @@ class Walks:
         return {name: one if one < inf else 1.0 for name, one in least.items()}
 
     def _value(self, name, policy, found, counted):
-        """Return the value of a policy from its walks."""
+        """Return the value of a policy from its simulations."""
         evaluator, facts = self.evaluators[name], self.facts
         parts, learned = zip(*found, strict=True)
         with beyond_floats():
@@ -225,7 +240,7 @@ class Walks:
         )
         return [later_rounds_warning(remedy)]
 
-    def walk(self, task):
+    def history_of(self, task):
         """Return the history in the rows of a task, and what the policy had learned."""
         policy, facts, rows = self.policies[task.policy], self.facts, task.rows
         evaluator = self.evaluators[task.evaluator]
@@ -235,8 +250,8 @@ class Walks:
         for part, start, rounds, before in self._rounds(rows):
             try:
                 logs, source = rounds.pop(), given
-                if isinstance(given, EarlierRewards):
-                    source = given.at(start, logs, before)
+                if isinstance(given, MadeInPass):
+                    source = EarlierMeans(logs, facts, start, before)
                 u = stream.take(len(logs))
                 stretch = Stretch(logs, facts, Target(policy, logs), u, source)
                 if state is None:
@@ -262,9 +277,9 @@ class Walks:
             if low < high:
                 some.append((part, start, low, high, size, reward))
             start, reward = start + size, reward + total
-        walk = read_partitions([part for part, *_ in some])
+        reading = read_partitions([part for part, *_ in some])
         for part, start, low, high, size, reward in some:
-            _, logs = next(walk)
+            _, logs = next(reading)
             found = 0 if logs is None else len(logs)
             if found != size:
                 raise ValueError(
@@ -279,9 +294,9 @@ class Walks:
             del logs
 
 
-def _walked(task, walks):
-    """Return what a walk found, in a list to which others add theirs."""
-    return [(task, *walks.walk(task))]
+def _simulated(task, simulations):
+    """Return what a simulation found, in a list to which others add theirs."""
+    return [(task, *simulations.history_of(task))]
 
 
 def _ratios(part, given):
@@ -296,11 +311,6 @@ def _ratios(part, given):
     return [found]
 
 
-def asks_ratio(evaluator):
-    """Whether the acceptance ratio is the smallest p / pi of the policy."""
-    return getattr(evaluator, "cmax", None) == "target"
-
-
 def no_weights(evaluator):
     """Return why an evaluator refuses sample weights."""
     return (
@@ -309,7 +319,7 @@ def no_weights(evaluator):
     )
 
 
-def parts_of(n_rounds, n_parts):
+def even_parts(n_rounds, n_parts):
     """Return the rows of consecutive parts of nearly the same size."""
     bounds = np.linspace(0, n_rounds, n_parts + 1).astype(int).tolist()
     return [slice(*bounds[i : i + 2]) for i in range(n_parts)]

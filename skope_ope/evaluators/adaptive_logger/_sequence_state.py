@@ -1,20 +1,22 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a confidence sequence knows of the rounds so far."""
+"""What a confidence sequence knows of the rounds so far, and takes from a part.
+
+Parts of a log arrive one after the other: in time order, each row once.
+"""
 
 from copy import copy, deepcopy
 from math import isnan
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 
-from skope_ope.evaluators.adaptive_logger._stream_order import StreamOrder
-from skope_ope.evaluators.adaptive_logger._stream_terms import (
-    check_stream_model,
-    is_logger,
-    round_terms,
-)
+from skope_ope.evaluators.core._engine import WEIGHTS, Extract, terms_of
+from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
+from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.evaluators.core._warnings import learned_warnings
+from skope_ope.evaluators.core._weight_bound import stated_weight
 from skope_ope.exceptions import (
     LogsWarning,
     PropensityWarning,
@@ -28,16 +30,29 @@ from skope_ope.intervals._sequences import (
     WeightedLimits,
     running_sums,
 )
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import known_range
+from skope_ope.reward_models._sources import reward_source
 
 ASYMPTOTIC = "asymptotic"
+NAME = "ConfidenceSequence"
+LOGGER = "logger"
+_ROBUST = Extract(lambda rounds: (rounds.w, rounds.v, rounds.q))
 WEIGHT_LEVEL = 0.9999  # of the sequence of mean weights: it rings in one log of 10,000
 HIGH_SKEWNESS = 0.22  # of the mean of the terms: that of 20 events
 ROUNDING = 1e-9
+ORDER = (
+    "A confidence sequence takes rounds in the order they were logged. Sort the "
+    "log by time before you cut it into parts."
+)
 
 
 class StreamState:
-    """What a confidence sequence knows of the rounds so far."""
+    """What a confidence sequence knows of the rounds so far, and takes from a part.
+
+    Parts of a log arrive one after the other: in time order, each row once.
+    """
 
     def __init__(self, sequence):
         sequence._validate_params()
@@ -78,7 +93,7 @@ class StreamState:
         changed = [
             name
             for name, value in sequence.get_params(deep=False).items()
-            if not _same(value, self.parameters[name])
+            if not _same_parameter(value, self.parameters[name])
         ]
         if changed:
             raise ValueError(
@@ -100,7 +115,7 @@ class StreamState:
         if sequence.method == ASYMPTOTIC:
             low, high = self.limits.take(terms.z, after)
             if self.reward_range is not None:
-                ends = _ends(self.reward_range, sequence.baseline)
+                ends = _range_of_terms(self.reward_range, sequence.baseline)
                 low, high = np.clip(low, *ends), np.clip(high, *ends)
         else:
             low, high = self.limits.take(terms.weight, logs.reward, after)
@@ -110,11 +125,11 @@ class StreamState:
         if not (sequence.baseline is None or is_logger(sequence.baseline)):
             found += learned_warnings(sequence.baseline, logs)
         for who, low_weight, high_weight in means:
-            found += _weight_warnings(who, low_weight, high_weight, sequence)
+            found += _mean_weight_warnings(who, low_weight, high_weight, sequence)
         if not any(isinstance(one, SupportWarning) for one in (*self.warnings, *found)):
             found += _agreement_warnings(low, sequence.method)
         if sequence.method == ASYMPTOTIC and self.limits.n >= sequence.start:
-            found += _tail_warnings(self.limits.skewness)
+            found += _skewness_warnings(self.limits.skewness)
         low, high, changed = self._together(low, high, sequence)
         found += changed
         known = {type(one) for one in self.warnings}
@@ -239,7 +254,7 @@ class StreamState:
         self.intervals = new if old is None else np.concatenate([old, new])
 
 
-def _same(one, other):
+def _same_parameter(one, other):
     if isinstance(one, (str, Real)) and isinstance(other, (str, Real)):
         return one == other
     return one is other
@@ -265,12 +280,12 @@ def _after(before, n, every):
     return np.append(kept, n), np.append(np.ones(len(kept), dtype=bool), False)
 
 
-def _ends(limits, baseline):
+def _range_of_terms(limits, baseline):
     low, high = limits
     return (low, high) if baseline is None else (low - high, high - low)
 
 
-def _tail_warnings(skewness):
+def _skewness_warnings(skewness):
     """Warn where the normal approximation of the terms so far is poor."""
     if isnan(skewness):
         text = (
@@ -302,7 +317,7 @@ def _agreement_warnings(low, method):
     return [PropensityWarning(text, int(apart.sum()))]
 
 
-def _weight_warnings(who, low, high, sequence):
+def _mean_weight_warnings(who, low, high, sequence):
     """Warn where the weights of the policy, or of the baseline, do not average 1."""
     whose = "" if who == "policy" else f" of the {who}"
     if low > 1 + ROUNDING:
@@ -329,3 +344,242 @@ def _weight_warnings(who, low, high, sequence):
         )
         return [SupportWarning(text, high)]
     return []
+
+
+class StreamOrder:
+    """What is known of the rows that came before."""
+
+    def __init__(self):
+        self.n, self.time = 0, None
+        self._last = {}  # last position of every origin
+        self._seen = {}  # `Runs` that came, where timestamps give the order
+        self._places = {}  # of every row group, the scan that it came from
+
+    def after(self, logs, place=None):
+        """Return the order after another part; raise where the part cannot follow."""
+        timed = logs.timestamp is not None
+        if self.n and timed != (self.time is not None):
+            have, had = ("have", "had none") if timed else ("have no", "had")
+            raise ValueError(
+                f"these logs {have} timestamps, those before {had}. Give "
+                "timestamps to all parts, or to none."
+            )
+        out = copy(self)
+        out._last, out._seen = dict(self._last), dict(self._seen)
+        rows = logs.row_id
+        if place is not None:
+            # another scan counts rows anew, so positions do not tell
+            if self._places.get(place, rows.origin) != rows.origin:
+                raise ValueError(
+                    "these rows were already given, by another scan of the file. "
+                    "Give each round to update once, in the order of time."
+                )
+            out._places = {**self._places, place: rows.origin}
+        if timed:
+            out._seen[rows.origin] = self._checked_repeats(rows)
+            out.time = self._checked_time(logs.timestamp)
+        else:
+            self._checked_positions(rows)
+            out._last[rows.origin] = int(rows.position[-1])
+        out.n += len(logs)
+        return out
+
+    def _checked_time(self, time):
+        if self.time is not None:
+            kinds = time.dtype.kind == "M", np.asarray(self.time).dtype.kind == "M"
+            if kinds[0] != kinds[1]:
+                raise ValueError(
+                    f"these timestamps are {time.dtype}, those before were "
+                    f"{np.asarray(self.time).dtype}. Use the same type of "
+                    "timestamps in all parts."
+                )
+            if time[0] < self.time:
+                raise ValueError(
+                    "the timestamps decrease: the part before ended at "
+                    f"{self.time}, and this part starts at {time[0]}. {ORDER} Give "
+                    "each part once."
+                )
+        back = np.flatnonzero(time[1:] < time[:-1])
+        if back.size:
+            row = int(back[0]) + 1
+            raise RowError(
+                f"the timestamps decrease from {time[row - 1]} to {time[row]}",
+                row,
+                f". {ORDER}",
+            )
+        return time[-1]
+
+    def _checked_repeats(self, rows):
+        """Return the positions of an origin that came, with those of these rows."""
+        position = rows.position
+        before = self._seen.get(rows.origin, Runs())
+        again = np.flatnonzero(before.hold(position))
+        if not again.size and not (position[1:] > position[:-1]).all():
+            first = np.unique(position, return_index=True)[1]
+            again = np.setdiff1d(np.arange(len(position)), first)
+        if again.size:
+            raise _repeated(again)
+        return before.with_more(position)
+
+    def _checked_positions(self, rows):
+        """Raise where rows of an origin do not follow those before."""
+        position = rows.position
+        last = self._last.get(rows.origin, -1)
+        steps = np.diff(position, prepend=last)
+        back = np.flatnonzero(steps <= 0)
+        if not back.size:
+            return
+        old = np.flatnonzero(position <= last)
+        if old.size:
+            raise _repeated(old, "do not come after those that were already given")
+        raise RowError(
+            "these rows are not in the order they were logged: the first that does "
+            "not come after the row before it is",
+            int(back[0]),
+            f". {ORDER}",
+        )
+
+
+class Runs:
+    """A set of integers, kept as runs of consecutive ones."""
+
+    def __init__(self, first=(), stop=()):
+        self.first = np.asarray(first, dtype=np.int64)
+        self.stop = np.asarray(stop, dtype=np.int64)
+
+    def hold(self, numbers):
+        """Tell which numbers are in the set, ndarray of bool."""
+        run = np.searchsorted(self.first, numbers, side="right") - 1
+        if not len(self.first):
+            return np.zeros(len(numbers), dtype=bool)
+        return (run >= 0) & (numbers < self.stop[run])
+
+    def with_more(self, numbers):
+        """Return the set with more numbers, which it does not hold yet."""
+        numbers = np.sort(numbers)
+        cut = np.flatnonzero(np.diff(numbers) > 1) + 1
+        first = numbers[np.concatenate([[0], cut])]
+        stop = numbers[np.concatenate([cut - 1, [len(numbers) - 1]])] + 1
+        first = np.sort(np.concatenate([self.first, first]))
+        stop = np.sort(np.concatenate([self.stop, stop]))
+        apart = first[1:] > stop[:-1]  # others go on where the one before ends
+        return Runs(first[np.append(True, apart)], stop[np.append(apart, True)])
+
+
+def _repeated(rows, what="were already given"):
+    return RowError(
+        f"{len(rows)} of these rows {what}, the first",
+        int(rows[0]),
+        ". Give each round to update once, in the order of time.",
+    )
+
+
+class RoundTerms(NamedTuple):
+    """Terms of the rounds of a part, ndarrays of shape (n_rounds,)."""
+
+    policy_weight: np.ndarray  # importance weights of the policy
+    weight: np.ndarray  # these, less those of the baseline
+    z: np.ndarray  # terms whose mean is the estimate
+
+
+def is_logger(baseline):
+    """Whether a baseline is the logger itself."""
+    return isinstance(baseline, str) and baseline == LOGGER
+
+
+def check_stream_logs(logs):
+    """Raise if these are no logs whose rounds a confidence sequence can take."""
+    if not isinstance(logs, BanditLogs):
+        raise TypeError(
+            "logs must be BanditLogs, LazyLogs or a partition of these, got "
+            f"{type(logs).__name__}. The call is update(logs, policy)."
+        )
+    if not len(logs):
+        raise ValueError("the logs are empty: a part needs at least one round.")
+    if logs.propensity is None:
+        raise ValueError(
+            f"{NAME} needs the propensities of the logged actions, which these logs do "
+            "not have. Pass propensity=..., or estimate them from earlier rounds with "
+            f"{estimating_step(logs)}."
+        )
+    if logs.group is not None:
+        raise ValueError(
+            f"{NAME} needs rounds that are independent given the past, and rounds "
+            "of a group are not. If yours are, leave the groups out: "
+            "logs.replace(group=None). Otherwise make one round of each group. Or "
+            "use DoublyRobust, whose interval is clustered, and look at the value "
+            "once only."
+        )
+    if combined_weights(logs, None) is not None:
+        raise ValueError(
+            f"{NAME} needs rounds of equal weight, and these have different sample "
+            "weights. Use logs without weights."
+        )
+
+
+def check_stream_model(sequence):
+    """Raise if the parameters do not go together."""
+    model, method = sequence.reward_model, sequence.method
+    if model is not None and method != "asymptotic":
+        raise ValueError(
+            f"method={method!r} takes no reward_model: it needs terms in a known "
+            "range. Use reward_model=None, or method='asymptotic'."
+        )
+    frozen = type(model).__name__ == "FrozenEstimator"
+    if not (model is None or isinstance(model, (str, Real)) or frozen):
+        raise ValueError(
+            "reward_model must be the name of a column with predictions, a number, "
+            "or FrozenEstimator(model) with a model fitted to earlier rounds, got "
+            f"{type(model).__name__}. The rounds of the sequence must not be used "
+            "to fit it."
+        )
+    if isinstance(sequence.baseline, (np.ndarray, list, tuple)):
+        raise ValueError(
+            "baseline must be a policy, 'logger' or the name of a column. An array "
+            "fits the rows of one part only. Add it to the logs of every part, "
+            "logs.with_columns(name=...), and pass the name."
+        )
+    bounded = sequence.max_weight is not None or method == "asymptotic"
+    baseline = sequence.baseline
+    if not (baseline is None or is_logger(baseline) or bounded):
+        raise ValueError(
+            f"method={method!r} with a policy as baseline needs max_weight=...: "
+            "the largest possible weight of the policy and of the baseline. Or use "
+            "baseline='logger' or method='asymptotic', which do not need it."
+        )
+
+
+def round_terms(sequence, logs, policy):
+    """Return the `RoundTerms` of a part."""
+    source = None
+    if sequence.reward_model is not None:
+        source = reward_source(sequence.reward_model, logs, "prefit")
+    weight, z = _of_policy(logs, policy, source, sequence.max_weight)
+    baseline = sequence.baseline
+    if baseline is None:
+        return RoundTerms(weight, weight, z)
+    if is_logger(baseline):
+        return RoundTerms(weight, weight - 1.0, z - logs.reward)
+    other, other_z = _of_policy(logs, baseline, source, sequence.max_weight)
+    return RoundTerms(weight, weight - other, z - other_z)
+
+
+def _of_policy(logs, policy, source, max_weight):
+    """Return the weights of a policy, and the terms of its value."""
+    target, positive = Target(policy, logs), PositiveRounds(logs)
+    refuse_learning(NAME, target)
+    if source is None:
+        [weight] = terms_of(WEIGHTS, logs, target, None, positive)
+        z = weight * logs.reward
+    else:
+        if target.logged_only:
+            raise ValueError(
+                f"{NAME} with a reward_model needs the probabilities of all "
+                "actions, of the policy and the baseline. If you know only those "
+                "of logged actions, use reward_model=None."
+            )
+        weight, v, q = terms_of(_ROBUST, logs, target, source, positive)
+        z = v + weight * (logs.reward - q)
+    if max_weight is not None:
+        stated_weight(max_weight, weight)
+    return weight, z
