@@ -11,6 +11,7 @@ from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Literal
 
+import joblib
 import numpy as np
 from sklearn.utils import get_tags
 
@@ -26,10 +27,14 @@ from skope_ope.learning._logs_policy import (
     finite_predictions,
     learners_source,
 )
+from skope_ope.learning._softmax import linear_scores
+from skope_ope.logs._context_encoder import encoding_explained
 from skope_ope.logs._folds import HeldOut
-from skope_ope.policies._base import mostly, soften
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import row_sums
+from skope_ope.policies._base import mostly, row_max, soften
 from skope_ope.policies._classifier_policy import ClassifierActor
-from skope_ope.propensities._model_fits import class_probabilities
+from skope_ope.propensities._model_fits import class_probabilities, default_classifier
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 
 # -- cost-sensitive classification with any classifier that takes weights --------------
@@ -63,6 +68,66 @@ class CostSensitivePolicy(LogsPolicy, ClassifierActor):
             raise NoEvidence(self)
         self._learn(logs, rows, codes, weight)
         return weight[codes == logs.action_index[rows]].sum()
+
+    def _fitted(self, context, rows, y, weight):
+        found = None
+        if self.classifier is None:
+            found = fit_to_tables(default_classifier(), context, rows, y, weight)
+        return found or super()._fitted(context, rows, y, weight)
+
+
+def fit_to_tables(classifier, context, rows, y, weight):
+    """Fit a logistic regression behind an encoder, None where examples share no row."""
+    from scipy.optimize import minimize
+
+    # Examples of the same row have the same scores. So the likelihood of all labels of
+    # a row is computed at once, from a table of their weights: it is the likelihood of
+    # the examples.
+    kept, (labels, codes) = np.unique(rows), np.unique(y, return_inverse=True)
+    if len(kept) == len(rows) or len(labels) < 3:
+        return None
+    encoder, logistic = (one for _, one in classifier.steps)
+    with encoding_explained(context):
+        encoder.fit(take_rows(context, rows))
+        X = encoder.transform(take_rows(context, kept))
+    table = np.zeros((len(kept), len(labels)))
+    table[np.searchsorted(kept, rows), codes] = weight
+    mass, total = table.sum(axis=1), table.sum()
+    penalty = 1 / (logistic.C * total)
+
+    def descent(flat):
+        theta = flat.reshape(len(labels), -1)
+        scores = linear_scores(X, theta)
+        scores -= row_max(scores)[:, None]
+        proba = np.exp(scores)
+        sums = row_sums(proba)
+        value = mass @ np.log(sums) - np.vdot(table, scores)
+        proba *= (mass / sums)[:, None]
+        proba -= table
+        slopes = np.column_stack([(X.T @ proba).T, proba.sum(axis=0)]) / total
+        slopes[:, :-1] += penalty * theta[:, :-1]
+        value = value / total + penalty * (theta[:, :-1] ** 2).sum() / 2
+        return value, slopes.ravel()
+
+    found = minimize(
+        descent,
+        np.zeros(len(labels) * (X.shape[1] + 1)),
+        jac=True,
+        method="L-BFGS-B",  # with the options of LogisticRegression
+        options={
+            "maxiter": logistic.max_iter,
+            "maxls": 50,
+            "gtol": logistic.tol,
+            "ftol": 64 * np.finfo(float).eps,
+        },
+    )
+    if found.status:  # LogisticRegression says why
+        return None
+    theta = found.x.reshape(len(labels), -1)
+    logistic.classes_, logistic.n_features_in_ = labels, X.shape[1]
+    logistic.coef_, logistic.intercept_ = theta[:, :-1].copy(), theta[:, -1].copy()
+    logistic.n_iter_ = np.array([found.nit], dtype=np.int32)
+    return classifier, labels
 
 
 def offered_actions(logs):
@@ -390,7 +455,7 @@ class DRPolicy(CostSensitivePolicy):
         rewards = estimated_rewards(logs, q_hat)
         if logs.sample_weight is not None:
             rewards *= logs.sample_weight[:, None]
-        values = np.zeros(MOST_STEPS + 1)
+        values, fitted = np.zeros(MOST_STEPS + 1), {}
         for k, train in enumerate(held_out.train):
             test = np.flatnonzero(held_out.fold == k)
             part, rest = logs[train], logs[test]
@@ -403,7 +468,9 @@ class DRPolicy(CostSensitivePolicy):
                 inside = held_out.inside(k)
                 if not inside:  # the first part of folds in the order of time
                     continue
-                predicted = _cross_fitted(source.model, part, inside)
+                with _said_of_all_rounds():
+                    of_rest = _FoldsInFolds(source.model, part, inside, train, fitted)
+                    predicted = finite_predictions(of_rest, part)(part, 0)
             policy = copy(self)  # a clone would copy what stands for a model and folds
             with suppress(NoEvidence), _said_of_all_rounds():  # few tell nothing
                 path = policy._path(part, predicted)
@@ -450,7 +517,19 @@ def _said_of_all_rounds():
     return warnings.catch_warnings(action="ignore", category=UserWarning)
 
 
-def _cross_fitted(model, logs, folds):
-    with _said_of_all_rounds():
-        source = CrossFittedModel(model, logs, folds)
-        return finite_predictions(source, logs)(logs, 0)
+class _FoldsInFolds(CrossFittedModel):
+    """Models of the folds inside of a fold."""
+
+    # What is fitted without the folds j and k serves inside of both, so that every
+    # model is fitted once. `fitted` holds those that still serve, by their rounds.
+
+    def __init__(self, model, logs, folds, rows, fitted):
+        self.rows, self.fitted = rows, fitted
+        super().__init__(model, logs, folds)
+
+    def _fit(self, fold):
+        rounds = joblib.hash(self.rows[self.held_out_.train[fold]])
+        if rounds in self.fitted:
+            return self.fitted.pop(rounds)
+        model = self.fitted[rounds] = super()._fit(fold)
+        return model

@@ -27,8 +27,10 @@ from skope_ope.policies._base import (
 )
 from skope_ope.policies._classifier_policy import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
-from skope_ope.propensities._model_fits import behind_encoder
+from skope_ope.propensities._model_fits import behind_encoder, in_one_thread
 from skope_ope.reward_models._sources import reward_source
+
+BLAS_THREADS_FROM = 10**7  # entries of the contexts, where its threads may pay
 
 
 class LogsPolicy(MetaEstimatorMixin, BasePolicy):
@@ -87,7 +89,8 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
         names = list(getattr(logs.context, "columns", ()))
         if names and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
-        with one_call():
+        is_small = len(logs) * logs.n_features < BLAS_THREADS_FROM
+        with one_call(), in_one_thread(is_small, "blas"):
             self._fit(logs)
         remember_rows(self, logs)
         return self

@@ -180,6 +180,14 @@ class ContextEncoder(TransformerMixin, Estimator):
             scale = np.array([parts[0][1].scale for parts in self._parts])
             rows = sparse.csr_matrix(X).multiply(1 / scale).tocsr()
             return rows if self._is_sparse else rows.toarray()
+        parts = [part for parts in self._parts for _, part in parts]
+        if not (self._is_sparse or is_frame(X)) and all(
+            isinstance(part, Number) for part in parts
+        ):  # all columns at once
+            centre, scale, fill = np.array(
+                [(part.centre, part.scale, part.fill) for part in parts]
+            ).T
+            return np.where(np.isnan(X), fill, (X - centre) / scale) + 0.0  # no -0.0
         columns = self._columns_of(X, self._kinds)
         found = [
             part.entries(views[position])

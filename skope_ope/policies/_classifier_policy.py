@@ -61,10 +61,7 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
     def _learn(self, logs, rows, codes, weight):
         """Learn to name the action `codes[j]` for the context of `rows[j]`."""
         y, are_codes = class_targets(logs, codes)
-        classifier = clone(self._get_classifier())
-        self.classifier_, learned = fit_classifier(
-            classifier, logs.context, rows, y, weight, odd_part(logs.context)
-        )
+        self.classifier_, learned = self._fitted(logs.context, rows, y, weight)
         self.classes_ = logs.actions
         self._learned_codes = (
             learned.astype(np.intp)
@@ -78,6 +75,11 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
                 f"{self.classes_.tolist()[:8]}. Fit it to labels of actions."
             )
         self.n_features_in_ = logs.n_features
+
+    def _fitted(self, context, rows, y, weight):
+        """Return a classifier of some rows, and what it learned."""
+        classifier, odd = clone(self._get_classifier()), odd_part(context)
+        return fit_classifier(classifier, context, rows, y, weight, odd)
 
     def _copy_features(self):
         """Take over what the classifier knows of the features."""

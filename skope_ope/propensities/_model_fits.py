@@ -12,6 +12,8 @@ so is every other error.
 """
 
 import re
+from contextlib import nullcontext
+from functools import cache
 
 import numpy as np
 from sklearn import get_config
@@ -267,6 +269,19 @@ def drawn_by_weight(model, X, y, weight):
         return X, y, weight
     rows = drawn(weight)
     return take_rows(X, rows), y.take(rows), None
+
+
+@cache  # to look for the libraries takes longer than many fits
+def _threads():
+    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
+    return ThreadpoolController()
+
+
+def in_one_thread(is_small, user_api=None):
+    """Keep small fits to one thread: to wake the others takes many times longer."""
+    # Those of "blas", of "openmp", or of both.
+    return _threads().limit(limits=1, user_api=user_api) if is_small else nullcontext()
 
 
 def fit_weighted(model, X, y, weight, routed=None, odd=None):

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from functools import cache, partial
+from functools import partial
 from math import sqrt
 from numbers import Integral, Real
 from typing import Any
@@ -27,6 +26,7 @@ from skope_ope.policies._base import check_some_available, explore, greedy, n_ro
 from skope_ope.propensities._model_fits import (
     class_probabilities,
     fit_encoded,
+    in_one_thread,
     predictions_of,
 )
 
@@ -270,7 +270,7 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
 
 # -- one model of the reward per action, trained on the rounds that took it ------------
 
-THREADS_FROM = 10_000  # rounds  # of one action, where threads may pay
+THREADS_FROM = 10_000  # rounds of one action, where threads may pay
 
 
 class ArmModels:
@@ -327,9 +327,8 @@ class ArmModels:
 
     def train(self):
         """Train the models of the actions that have new rounds."""
-        # Waking the threads of BLAS and OpenMP takes many times longer than small fits.
         is_small = max(self._sums[:, 0]) < THREADS_FROM
-        with _threads().limit(limits=1) if is_small else nullcontext():
+        with in_one_thread(is_small):
             self._train_new()
         self._new = set()
 
@@ -371,13 +370,6 @@ class ArmModels:
                     else predictions_of(model, X)
                 )
         return estimates
-
-
-@cache  # looking for the libraries takes longer than many fits
-def _threads():
-    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
-
-    return ThreadpoolController()
 
 
 def _fit_arm(X, reward, model):
