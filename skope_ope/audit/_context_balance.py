@@ -19,8 +19,7 @@ from skope_ope.logs.checks._context_columns import (
     in_words,
     sampled_rows,
 )
-from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._lost_rows import with_dropped
+from skope_ope.logs.checks._finding import Finding, with_dropped
 
 # Weights leave the distribution of contexts as it is: for every bounded function g of a
 # column with mean :math:`\bar g`,

@@ -13,12 +13,12 @@ from skope_ope.evaluators.scavenging._predictability import (
     predictability,
 )
 from skope_ope.exceptions import ExplorationWarning, LoggerWarning, PropensityWarning
-from skope_ope.logs._propensity_audit import estimating_step, propensity_by_action
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
+from skope_ope.logs.checks._propensity_sums import estimating_step, propensity_by_action
 
 FEW_OF_ONE = 30  # rounds of a logger
 MOST_OF_LOGGER = 5000  # of a logger, whose propensities are tested

@@ -34,7 +34,7 @@ from skope_ope.logs.checks._finding import (
     plain_record,
     short_label,
 )
-from skope_ope.logs.checks._leak_findings import IGNORED
+from skope_ope.logs.checks._leaks import IGNORED
 
 if TYPE_CHECKING:
     import pandas

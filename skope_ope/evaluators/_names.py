@@ -26,8 +26,8 @@ from skope_ope.evaluators.slate import (
 )
 from skope_ope.evaluators.static import IPS, SNDR, SNIPS, DirectMethod, DoublyRobust
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs._validation import has_slot_rewards
+from skope_ope.logs.checks._propensity_sums import acting_loggers
 
 # What rows need beyond actions and rewards. None of these leaves a bias out of its
 # interval by design; where nothing is known, a model is all that there is.

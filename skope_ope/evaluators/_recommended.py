@@ -14,8 +14,8 @@ from skope_ope.evaluators._names import (
 )
 from skope_ope.evaluators.slate import IndependentSlotIPS
 from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
-from skope_ope.logs._propensity_audit import acting_loggers
-from skope_ope.logs.checks._lost_rows import LOST_ROWS
+from skope_ope.logs.checks._propensity_sums import acting_loggers
+from skope_ope.logs.checks._slate_logger import LOST_ROWS
 from skope_ope.logs.sums._log_sums import has_field, known_fields
 from skope_ope.policies._adaptive import AdaptivePolicy
 

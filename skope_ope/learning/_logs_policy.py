@@ -15,8 +15,8 @@ from skope_ope._parallel import one_call
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._context_encoder import has_other_columns
-from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._validation import check_finite, check_y
+from skope_ope.logs.checks._propensity_sums import estimating_step
 from skope_ope.logs.lazy._lazy_logs import kind_of
 from skope_ope.policies._base import (
     BasePolicy,

@@ -12,7 +12,6 @@ import numpy as np
 
 from skope_ope._types import Array, ArrayLike, Contexts
 from skope_ope.exceptions import RowError
-from skope_ope.logs import _propensity_audit
 from skope_ope.logs._coded_labels import Grouped, coded_as, coded_labels
 from skope_ope.logs._frames import Framed
 from skope_ope.logs._html import logs_html
@@ -38,10 +37,12 @@ from skope_ope.logs._validation import (
     plain,
     value_range,
 )
+from skope_ope.logs.checks import _propensity_sums
 from skope_ope.logs.checks._adaptive_logger import FIRST_ROUNDS, learning_findings
-from skope_ope.logs.checks._lost_rows import choices_of, left_out_by_chance
+from skope_ope.logs.checks._order import trailing_zeros
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 from skope_ope.logs.checks._propensity_fit import estimated_propensity_findings
+from skope_ope.logs.checks._propensity_sums import choices_of, left_out_by_chance
 
 TELLING = ("logging_proba", "logger_proba")
 
@@ -454,10 +455,13 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         """Finding where the propensities of the first rounds follow earlier rewards."""
         return learning_findings(self, FIRST_ROUNDS)
 
+    # late rewards, for which every value asks
+    _trailing_zeros = cached_property(trailing_zeros)
+
     @property
     def _weighs_unevenly(self) -> bool:
         """Whether the sample weights differ."""
-        return _propensity_audit.uneven_weight(self, slice(None)) is not None
+        return _propensity_sums.uneven_weight(self, slice(None)) is not None
 
     @cached_property
     def _choices(self) -> Any:
@@ -469,10 +473,10 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         """Whether the logger could take the actions that it never took."""
         return left_out_by_chance(self)
 
-    _inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)
-    _propensity_by_action = cached_property(_propensity_audit.propensity_by_action)
-    _action_count_law = cached_property(_propensity_audit.action_count_law)
-    propensities_drift = cached_property(_propensity_audit.propensities_drift)
+    _inverse_propensity_z = cached_property(_propensity_sums.inverse_propensity_z)
+    _propensity_by_action = cached_property(_propensity_sums.propensity_by_action)
+    _action_count_law = cached_property(_propensity_sums.action_count_law)
+    propensities_drift = cached_property(_propensity_sums.propensities_drift)
 
     def __repr__(self):
         sizes = ("n_rounds", "n_features", "n_actions")

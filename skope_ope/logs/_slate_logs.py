@@ -37,7 +37,8 @@ from skope_ope.logs._validation import (
     is_uniform,
     value_range,
 )
-from skope_ope.logs.checks._slate_order import quick_slate_findings
+from skope_ope.logs.checks._order import trailing_zeros
+from skope_ope.logs.checks._slate_logger import quick_slate_findings
 
 REPLACEABLE = ["group", "logging_policy", "propensity", "reward", "timestamp"]
 SLATE_INDEXED = ("context", "slate", "reward", "n_candidates", "candidates", "item_id")
@@ -402,6 +403,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
     def _quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of the logger."""
         return quick_slate_findings(self, is_uniform(self))
+
+    _trailing_zeros = cached_property(trailing_zeros)  # every value asks for it
 
     def __repr__(self):
         return (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skope_ope.logs._known_rows import KnownRows
-from skope_ope.logs.checks._inverse_propensities import ROWS_NAMED
+from skope_ope.logs.checks._propensity_sums import ROWS_NAMED
 from skope_ope.policies._action_probabilities import last_step, unwrap
 
 

@@ -18,9 +18,9 @@ from skope_ope._types import SplitterLike
 from skope_ope.exceptions import PropensityWarning, warn_user
 from skope_ope.logs._context_encoder import odd_part
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
-from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
 from skope_ope.logs._transformer import BaseLogTransformer
 from skope_ope.logs._validation import class_targets, label_codes, plain
+from skope_ope.logs.checks._propensity_sums import acting_loggers, estimating_step
 from skope_ope.propensities._model_fits import (
     all_alike,
     class_probabilities,

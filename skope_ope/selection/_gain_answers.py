@@ -57,8 +57,8 @@ from skope_ope.exceptions import (
     SupportWarning,
     TailWarning,
 )
-from skope_ope.logs.checks._lost_rows import LOST_ROWS
-from skope_ope.logs.checks._slate_order import SORTED_PAGES
+from skope_ope.logs.checks._slate_logger import LOST_ROWS
+from skope_ope.logs.checks._slate_pages import SORTED_PAGES
 
 BOTH = frozenset((BETTER, WORSE))
 NEITHER = frozenset()

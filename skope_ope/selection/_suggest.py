@@ -52,10 +52,10 @@ from skope_ope.evaluators.static import SNIPS
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._folds import folds_of
 from skope_ope.logs._html import Markup, bullets, card, element, joined, pairs
-from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
 from skope_ope.logs._shown_numbers import wrapped
 from skope_ope.logs._validation import has_slot_rewards
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
+from skope_ope.logs.checks._propensity_sums import acting_loggers, estimating_step
 from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
 from skope_ope.reward_models._sources import check_prefit
 from skope_ope.selection._suggested_doubts import (

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope._sklearn import inside
+from skope_ope.audit._checks import PolicyOnLogs, PolicyRounds, SlateRounds
 from skope_ope.audit._policy_checks import (
     action_findings,
     alike_rounds_findings,
@@ -13,7 +14,6 @@ from skope_ope.audit._policy_checks import (
     unsupported_findings,
     weighted_reward_findings,
 )
-from skope_ope.audit._sources import PolicyOnLogs, PolicyRounds, SlateRounds
 from skope_ope.evaluators._recommended import learns
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.static import DoublyRobust

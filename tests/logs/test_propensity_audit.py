@@ -10,7 +10,7 @@ from scipy.special import bdtr, bdtrc
 
 from skope_ope import IPS, BanditLogs, Replay, UniformPolicy
 from skope_ope.exceptions import OPEWarning, PropensityWarning
-from skope_ope.logs._propensity_audit import count_chance
+from skope_ope.logs.checks._propensity_sums import count_chance
 from tests._worlds import d8
 
 

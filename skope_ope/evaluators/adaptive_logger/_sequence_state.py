@@ -31,8 +31,8 @@ from skope_ope.intervals._sequences import (
     running_sums,
 )
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import known_range
+from skope_ope.logs.checks._propensity_sums import estimating_step
 from skope_ope.reward_models._sources import reward_source
 
 ASYMPTOTIC = "asymptotic"

@@ -17,7 +17,7 @@ from skope_ope.evaluators.core._functions import mean, ratio
 from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_distributions
-from skope_ope.logs.checks._logger_model import logger_features
+from skope_ope.logs.checks._evidence import logger_features
 
 BLOCK_ENTRIES = 1 << 19  # weights of a block of rounds at all contexts, 4 MiB
 ALIKE = 1e-6  # probabilities: those of single precision

@@ -16,9 +16,9 @@ from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._overlap import weight_entries
 from skope_ope.evaluators.core._sums import sums_of_rounds
 from skope_ope.logs._html import card, pairs
-from skope_ope.logs._propensity_audit import action_count_z
 from skope_ope.logs._shown_numbers import figure, share
 from skope_ope.logs._validation import is_frame
+from skope_ope.logs.checks._propensity_sums import action_count_z
 
 SHOWN = 4  # entries of an array
 

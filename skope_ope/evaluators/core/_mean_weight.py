@@ -24,11 +24,10 @@ import numpy as np
 from skope_ope._parallel import dot
 from skope_ope.evaluators.core._products import total
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._lost_rows import with_dropped
+from skope_ope.logs.checks._finding import Finding, with_dropped
 from skope_ope.logs.checks._propensity_fit import OTHER_CLASSIFIER
+from skope_ope.logs.checks._propensity_sums import estimating_step
 
 LAMBDAS = 0.9 * 2.0 ** -np.arange(20)
 PSI = -np.log1p(-LAMBDAS) - LAMBDAS

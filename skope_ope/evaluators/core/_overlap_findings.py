@@ -13,8 +13,7 @@ from skope_ope.evaluators.core._mean_weight import (
 )
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._lost_rows import with_dropped
+from skope_ope.logs.checks._finding import Finding, with_dropped
 
 CLOSER = "Collect logs closer to the policy."
 LEFT_OUT = (

@@ -12,9 +12,9 @@ import numpy as np
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._folds import check_cv_kind
-from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs._validation import is_vector, is_y
+from skope_ope.logs.checks._propensity_sums import estimating_step
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.reward_models._part_models import check_model_column
 from skope_ope.reward_models._slate_reward_models import given_slate_source

@@ -43,7 +43,7 @@ from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import known_range
 from skope_ope.logs._validation import has_slot_rewards
-from skope_ope.logs.checks._lost_rows import LOST_ROWS
+from skope_ope.logs.checks._slate_logger import LOST_ROWS
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 SHARES = ("unsupported_share", "outside_range_share", "negative_weight_share")

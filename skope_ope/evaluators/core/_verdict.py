@@ -37,11 +37,11 @@ from skope_ope.logs._html import bullets, card
 from skope_ope.logs._shown_numbers import counts, figure, wrapped
 from skope_ope.logs.checks._finding import (
     SEVERITIES,
+    UNLOGGED,
     Finding,
     finding_html,
     finding_record,
 )
-from skope_ope.logs.checks._lost_rows import UNLOGGED
 from skope_ope.logs.checks._propensity_fit import ESTIMATED_PROPENSITIES
 
 COMPARE = "Compare with an evaluator whose interval leaves nothing out."

@@ -16,10 +16,10 @@ from skope_ope.exceptions import (
     LowOverlapWarning,
     PropensityWarning,
 )
-from skope_ope.logs._propensity_audit import group_sizes
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._order_findings import trailing_zero_findings
+from skope_ope.logs.checks._order import trailing_zero_findings
+from skope_ope.logs.checks._propensity_sums import group_sizes
 from skope_ope.logs.sums._log_sums import has_field
 from skope_ope.policies._learned_rounds import LearnedRounds
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from skope_ope.evaluators.sequential._acceptance import n_offered
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._propensity_audit import DRIFT_Z
+from skope_ope.logs.checks._propensity_sums import DRIFT_Z
 from skope_ope.logs.sums._log_sums import LogSums
 
 FEW = 30  # rounds of an action tell no trend

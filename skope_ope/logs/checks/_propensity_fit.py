@@ -11,27 +11,29 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import LowOverlapWarning
-from skope_ope.logs._propensity_audit import uneven_weight
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._context_columns import ContextColumn, context_columns
-from skope_ope.logs.checks._e_value import (
+from skope_ope.logs.checks._evidence import (
     LEAST_EFFECT,
     LEAST_RATIO,
     SURE,
     SURE_FORWARD,
     Bets,
+    held_out_proba,
     probability_ratio,
     quarters_by_time,
 )
-from skope_ope.logs.checks._finding import Finding, propensity_alarm
-from skope_ope.logs.checks._inverse_propensities import ROWS_NAMED, rounding_error
-from skope_ope.logs.checks._logger_model import held_out_proba
-from skope_ope.logs.checks._lost_rows import with_dropped
+from skope_ope.logs.checks._finding import Finding, propensity_alarm, with_dropped
 from skope_ope.logs.checks._propensity_findings import (
     chance_of,
     estimate_advice,
     tested_propensities,
+)
+from skope_ope.logs.checks._propensity_sums import (
+    ROWS_NAMED,
+    rounding_error,
+    uneven_weight,
 )
 
 ROUNDS_FITTED = 10_000

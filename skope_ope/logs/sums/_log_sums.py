@@ -9,28 +9,31 @@ from math import inf, nan
 
 import numpy as np
 
-from skope_ope.logs._labels import objects
-from skope_ope.logs._propensity_audit import (
+from skope_ope.logs._labels import ENDINGS, arrays_of_labels, labels_of_arrays, objects
+from skope_ope.logs._validation import WEIGHT_COLUMN
+from skope_ope.logs.checks._adaptive_logger import learning_findings
+from skope_ope.logs.checks._order import NUMBERS, OrderSums, trailing_zeros_of_parts
+from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+from skope_ope.logs.checks._propensity_sums import SUMS as PROPENSITY_SUMS
+from skope_ope.logs.checks._propensity_sums import (
+    PropensitySums,
+    choices_of_sums,
     gap_spread,
     grouped_z,
     inverse_propensity_z,
     law_by_action,
+    left_out_by_chance,
     same_gap_z,
 )
-from skope_ope.logs._validation import WEIGHT_COLUMN
-from skope_ope.logs.checks._adaptive_logger import learning_findings
-from skope_ope.logs.checks._lost_rows import choices_of_sums, left_out_by_chance
-from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
-from skope_ope.logs.checks._slate_order import quick_slate_findings
-from skope_ope.logs.sums import _log_table
+from skope_ope.logs.checks._slate_logger import quick_slate_findings
 from skope_ope.logs.sums._group_sums import (
     FEW,
+    GroupSums,
+    PairSums,
     WordsOfGroups,
     pairs_of_groups,
     sums_of_groups,
 )
-from skope_ope.logs.sums._order_sums import OrderSums
-from skope_ope.logs.sums._propensity_sums import PropensitySums
 from skope_ope.logs.sums._row_sample import (
     FIRST,
     UNIFORM,
@@ -59,7 +62,7 @@ FIELDS = (
     "sample_weight",
 )
 PLURAL = {"group": "groups", "propensity": "propensities", "timestamp": "timestamps"}
-LABELS = ("actions", "_action_counts"), ("loggers", "_logger_counts")
+LABEL_COUNTS = ("actions", "_action_counts"), ("loggers", "_logger_counts")
 
 
 class LogSums:
@@ -189,12 +192,12 @@ class LogSums:
 
     def to_table(self, n_rows=None):
         """Return the sums as a dict of arrays of numbers and texts, for files."""
-        return _log_table.table_of(self, n_rows)
+        return table_of(self, n_rows)
 
     @classmethod
     def from_table(cls, table):
         """Return the sums that `to_table` wrote, among other arrays or alone."""
-        return _log_table.fill(cls.__new__(cls), table)
+        return fill(cls.__new__(cls), table)
 
     def _merge_labels(self, *parts):
         """Take the labels of both parts; return what they hold, by the merged codes."""
@@ -205,7 +208,7 @@ class LogSums:
             }
             for one in parts
         ]
-        for labels, counts in LABELS:
+        for labels, counts in LABEL_COUNTS:
             merged, *places = merged_labels(*(getattr(one, labels) for one in parts))
             setattr(self, labels, merged)
             if merged is None:
@@ -357,6 +360,11 @@ class LogSums:
         return learning_findings(logs_of(self, self.first))
 
     @property
+    def _trailing_zeros(self):
+        """Number of origins, and findings of late rewards."""
+        return trailing_zeros_of_parts(self.orders.values())
+
+    @property
     def _weighs_unevenly(self):
         """Whether the sample weights differ."""
         return self.weight_low < self.weight_high
@@ -475,3 +483,150 @@ def _alike(one, other):
         and one.dtype.kind == other.dtype.kind
         and bool(np.all(one == other))
     )
+
+
+# -- sums as plain arrays for files, and back ------------------------------------------
+
+PREFIX = "log_"
+# How what is held is stored, and read again; what is None is left out.
+NUMBER, ARRAY, MOMENT, TUPLE, LIST = "number", "array", "time", "tuple", "list"
+LABELS, BY_NAME, COUNTS = "labels", "labels by name", "counts by length"
+GROUPS = {"words": ARRAY, "sums": BY_NAME, "complete": NUMBER, "limits": TUPLE}
+OF_PROPENSITIES = (*PROPENSITY_SUMS, "n_actions", "low", "high")
+STORED = {
+    GroupSums: GROUPS,
+    PairSums: {"taken": ARRAY, "by": ARRAY, "words": ARRAY, "complete": NUMBER},
+    PropensitySums: {
+        **dict.fromkeys(OF_PROPENSITIES, NUMBER),
+        **dict.fromkeys(("by_action", "law", "offered"), ARRAY),
+        "small": BY_NAME,
+    },
+    OrderSums: {
+        "stretches": ARRAY,
+        "times": ARRAY,
+        "gaps": COUNTS,
+        "ends": GroupSums,
+    },
+    RowSample: {
+        **dict.fromkeys(("most", "by_origin"), NUMBER),
+        **dict.fromkeys(("origin", "position", "key"), ARRAY),
+        "origins": LIST,
+        "columns": BY_NAME,
+    },
+}
+LOG = {
+    **dict.fromkeys(("n", "n_logged", "mass", "weight_low", "weight_high"), NUMBER),
+    **dict.fromkeys(("reward_sum", "reward_low", "reward_high"), NUMBER),
+    **dict.fromkeys(("n_rewarded", "propensity_estimated", "_binary"), NUMBER),
+    **dict.fromkeys(("_action_counts", "_logger_counts"), ARRAY),
+    **dict.fromkeys(("first_time", "last_time"), MOMENT),
+    **dict.fromkeys(("actions", "loggers"), LABELS),
+    "fields": LIST,
+    "reward_range": TUPLE,
+    "propensities": PropensitySums,
+    "groups": GroupSums,
+    "pairs": PairSums,
+    "sample": RowSample,
+    "first": RowSample,
+}
+
+
+def table_of(sums, n_rows=None):
+    """Return sums as a dict of arrays of numbers and texts."""
+    orders, held = sums.orders, {name: getattr(sums, name) for name in LOG}
+    held["fields"] = sorted(sums.fields)
+    if n_rows is not None:
+        orders = {name: one.with_fewer_ends(n_rows) for name, one in orders.items()}
+        if sums.groups is not None:
+            held["groups"] = sums.groups.reduced((n_rows, n_rows))
+        for name in ("sample", "first"):
+            held[name] = held[name].reduced(min(n_rows, held[name].most))
+    table = _stored(held, LOG) | {"origins": np.array(list(orders), dtype=str)}
+    for k, order in enumerate(orders.values()):
+        table |= _named(f"order{k}", _stored(vars(order.joined()), STORED[OrderSums]))
+    return _named(PREFIX[:-1], table)
+
+
+def fill(sums, table):
+    """Give an empty `LogSums` what `table_of` wrote."""
+    own = {name: np.asarray(one) for name, one in _part(PREFIX[:-1], table).items()}
+    vars(sums).update(_held_by(own, LOG))
+    sums.fields = frozenset(sums.fields)
+    sums.orders = {}
+    for k, origin in enumerate(own["origins"].tolist()):
+        order = _held_object(_part(f"order{k}", own), OrderSums)
+        order.stretches = order.stretches.reshape(-1, len(NUMBERS))
+        sums.orders[origin] = order
+    for rows in (sums.sample, sums.first):
+        columns = rows.origin, rows.position, rows.key, *rows.columns.values()
+        if {len(one) for one in columns} != {len(rows)}:
+            raise ValueError("the columns of a sample have different numbers of rows")
+    return sums
+
+
+def _named(prefix, table):
+    return {f"{prefix}_{name}": np.asarray(values) for name, values in table.items()}
+
+
+def _part(prefix, table):
+    start = f"{prefix}_"
+    return {k[len(start) :]: v for k, v in table.items() if k.startswith(start)}
+
+
+def _stored(held, kinds):
+    """Return what an object holds, by name, as a dict of arrays."""
+    table = {}
+    for name, kind in kinds.items():
+        value = held[name]
+        if value is None:
+            continue
+        if kind in STORED:
+            table |= _named(name, _stored(vars(value), STORED[kind]))
+        elif kind == BY_NAME:
+            for column, values in value.items():
+                table |= _named(name, arrays_of_labels(column, values))
+        elif kind == LABELS:
+            table |= arrays_of_labels(name, value)
+        elif kind == COUNTS:
+            table[name] = np.array(sorted(value.items()), np.int64).reshape(-1, 2)
+        else:
+            table[name] = np.array(value, dtype=str if kind == LIST else None)
+    return table
+
+
+def _held_by(table, kinds):
+    """Return what `_stored` wrote, by name."""
+    held = {}
+    for name, kind in kinds.items():
+        value, part = table.get(name), _part(name, table)
+        if kind in STORED:
+            value = _held_object(part, kind) if part else None
+        elif kind == BY_NAME:
+            value = _read_columns(part)
+        elif kind == LABELS:
+            value = labels_of_arrays(name, table)
+        elif value is not None and kind == MOMENT:
+            value = value[()]
+        elif value is not None and kind != ARRAY:
+            value = value.item() if kind == NUMBER else value.tolist()
+            value = tuple(value) if kind == TUPLE else value
+            value = dict(map(tuple, value)) if kind == COUNTS else value
+        elif value is None and kind in (NUMBER, COUNTS):
+            raise KeyError(name)
+        held[name] = value
+    return held
+
+
+def _held_object(table, kind):
+    out = kind.__new__(kind)
+    vars(out).update(_held_by(table, STORED[kind]))
+    return out
+
+
+def _read_columns(stored):
+    columns = {}
+    for name in stored:
+        for ending in ENDINGS:
+            name = name.removesuffix(ending)
+        columns[name] = labels_of_arrays(name, stored)
+    return columns

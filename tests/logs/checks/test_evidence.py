@@ -10,12 +10,13 @@ from numpy.testing import assert_allclose
 from scipy.signal import lfilter
 
 from skope_ope import BanditLogs
-from skope_ope.logs.checks import _repeated_rounds
+from skope_ope.logs.checks import _joined_rows
 from skope_ope.logs.checks._adaptive_logger import Sequences
-from skope_ope.logs.checks._e_value import (
+from skope_ope.logs.checks._evidence import (
     STAKES,
     crosswise,
     forwards,
+    held_out_proba,
     log_e_forward,
     log_e_of_parts,
     log_e_value,
@@ -24,10 +25,12 @@ from skope_ope.logs.checks._e_value import (
     probability_ratio,
     quarters_by_time,
 )
-from skope_ope.logs.checks._inverse_propensities import Excess, InversePropensities
-from skope_ope.logs.checks._logger_model import held_out_proba
-from skope_ope.logs.checks._order_findings import chance_of_gap, long_run_spread
-from skope_ope.logs.checks._propensity_findings import calibration_evidence
+from skope_ope.logs.checks._order import chance_of_gap, long_run_spread
+from skope_ope.logs.checks._propensity_findings import (
+    Excess,
+    InversePropensities,
+    calibration_evidence,
+)
 from skope_ope.logs.checks._propensity_fit import cell_bets
 from tests._worlds import d8
 from tests.logs.checks._found import logs_of, plain_logs, world
@@ -316,8 +319,8 @@ def test_repeats_by_hand():
         np.zeros(6),
         [0.6, 0.6, 0.4, 0.5, 0.5, 0.6],
     )
-    situation, choice, _ = _repeated_rounds._round_words(logs, np.arange(6))
-    test = _repeated_rounds._Repeats(situation, choice, logs.propensity)
+    situation, choice, _ = _joined_rows._round_words(logs, np.arange(6))
+    test = _joined_rows._Repeats(situation, choice, logs.propensity)
     # the second blue .6, the red .6, the second red of the other context .5; then all
     # actions of the first context have been seen
     assert test.n_repeats == 2
@@ -334,18 +337,18 @@ def test_the_expected_number_of_repeats_is_right():
         for seed in range(200):
             logs = logs_of_columns(softmax_rounds(seed, 200, scale, 6, flags))
             rows = np.arange(200)
-            situation, choice, _ = _repeated_rounds._round_words(logs, rows)
-            test = _repeated_rounds._Repeats(situation, choice, logs.propensity)
+            situation, choice, _ = _joined_rows._round_words(logs, rows)
+            test = _joined_rows._Repeats(situation, choice, logs.propensity)
             z.append(test.z)
         assert abs(np.mean(z)) < 4 / np.sqrt(200)
         assert np.std(z) == pytest.approx(1, abs=4 / np.sqrt(400))
 
 
 def test_many_rounds_are_looked_at_by_context(monkeypatch):
-    monkeypatch.setattr(_repeated_rounds, "MOST_COMPARED", 500)
+    monkeypatch.setattr(_joined_rows, "MOST_COMPARED", 500)
     columns = softmax_rounds(0, 2000)
     rows = np.append(np.arange(2000), np.arange(400))
-    facts, [found] = _repeated_rounds.repeated_findings(logs_of_columns(columns, rows))
+    facts, [found] = _joined_rows.repeated_findings(logs_of_columns(columns, rows))
     assert facts[SHARE] == pytest.approx(1 / 6, abs=4 * np.sqrt(5 / 36 / 500))
     assert found.effect == pytest.approx(facts[SHARE], rel=0.05)
     first, second = np.array(found.rows).reshape(-1, 2).T

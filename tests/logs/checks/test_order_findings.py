@@ -10,7 +10,7 @@ import pytest
 from scipy.signal import lfilter
 
 from skope_ope import BanditLogs, SlateLogs
-from skope_ope.logs.checks._order_findings import order_findings
+from skope_ope.logs.checks._order import order_findings
 from tests.logs.checks._found import findings
 
 NAMES = "trailing_zeros", "reward_drift", "sorted_rounds", "time_disorder"

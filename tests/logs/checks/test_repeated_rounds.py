@@ -14,7 +14,7 @@ from skope_ope import (
     audit,
 )
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs.checks import _repeated_rounds
+from skope_ope.logs.checks import _joined_rows
 from tests.logs.checks._found import softmax
 
 N = 3000
@@ -90,7 +90,7 @@ def n_alarms(context, scale, n_actions, n_logs):
     logs = (
         logs_of(softmax_rounds(s, N, scale, n_actions, context)) for s in range(n_logs)
     )
-    return sum(len(_repeated_rounds.repeated_findings(one)[1]) for one in logs)
+    return sum(len(_joined_rows.repeated_findings(one)[1]) for one in logs)
 
 
 @pytest.mark.parametrize("context", [None, flags, users], ids=["new", "flags", "users"])

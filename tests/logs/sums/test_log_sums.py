@@ -24,8 +24,8 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
 from skope_ope.evaluators import ValueSummary
+from skope_ope.logs.checks._order import OrderSums
 from skope_ope.logs.sums._group_sums import FEW, WordsOfGroups, sums_of_groups
-from skope_ope.logs.sums._order_sums import OrderSums
 from skope_ope.logs.sums._row_sample import RowSample
 from tests.logs._worlds import parts_of, slates, world
 

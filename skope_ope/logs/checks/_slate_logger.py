@@ -1,26 +1,37 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether logged slates are those that the known logging policy composes.
+"""Whether logged slates are those that the logging policy composed, with all rows.
 
 A slate is a sequence of decisions. Given what stands in the slots before, the law of
 the next one is known, so that decisions are martingale differences: their counts and
 likelihoods have exact moments, whatever the policy does with earlier slots.
+
+Systems that log clicks often lose what was shown and not clicked. The rewards of the
+pages stay right, and the slates do not: they look like shorter ones.
 """
 
 from math import log
 
 import numpy as np
+from scipy.stats import binom
 from sklearn.utils import check_random_state
 
-from skope_ope.evaluators.core._mean_weight import SURE
-from skope_ope.logs import BanditLogs
+from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs._slate_frames import like_page_reward
 from skope_ope.logs._validation import EMPTY, column_weights, is_uniform
-from skope_ope.logs.checks._finding import propensity_alarm
+from skope_ope.logs.checks._evidence import SURE
+from skope_ope.logs.checks._finding import Finding, propensity_alarm
 from skope_ope.logs.checks._propensity_findings import SHARPNESS, chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
-from skope_ope.logs.checks._shared_pages import PAIR_NAME, pair_findings
-from skope_ope.logs.checks._slate_order import SORTED_PAGES
+from skope_ope.logs.checks._slate_pages import (
+    PAIR_NAME,
+    SORTED_PAGES,
+    pair_findings,
+    uniform_order_findings,
+    uniform_pair_findings,
+)
 
 MOST_LAW_CELLS = 60_000  # decisions times candidates: the time stays bounded
 FEWEST_COMPARED = 30  # rounds
@@ -96,6 +107,15 @@ def slate_logger_findings(logs, random_state=0):
         findings += [] if uniform else pair_findings(drawn, laws)
         findings += _count_findings(laws, code) + _calibration_findings(laws, code)
         findings += _misfit_findings(drawn, rows, laws[:, 0], code[:, 0], random)
+    return facts, findings
+
+
+def quick_slate_findings(logs, uniform):
+    """Return facts and findings of lost rows, and of which items stand where."""
+    facts, findings = {}, ended_by_reward_findings(logs)[1]
+    for check in (uniform_pair_findings, uniform_order_findings) if uniform else ():
+        told, found = check(logs)
+        facts, findings = facts | told, findings + found
     return facts, findings
 
 
@@ -286,3 +306,132 @@ def _misfit_findings(drawn, rows, law, code, random):
         for one in found
         if one.is_alarm
     ]
+
+
+# -- rows of pages that are missing because nothing came of them -----------------------
+
+LOST_ROWS = "lost_rows"
+AT_MOST = 0.8  # of the last slots of short pages have a reward, in right logs
+ELSEWHERE = 0.5  # of the slots before: where rewards are dense this tells nothing
+ENDED_CHANCE = 1e-4  # of an alarm in such logs, over all counts
+EXPECTED = 20  # pages without a reward: none of them has chance exp(-20)
+LOST = (
+    "Rows without a reward were not logged, or a join or filter has dropped them. Log "
+    "every item that was shown, with reward 0 where nothing came of it.",
+    "Pages are logged up to the last click only, or end with it. Log the whole page as "
+    "the logging policy composed it.",
+)
+PAGES = (
+    "Keep the pages on which nothing was clicked: look for a filter or an inner join "
+    "that drops them. Without them every value is too high.",
+    "If every page must end in a reward (one item has to be chosen), ignore this.",
+)
+
+
+def ended_by_reward_findings(logs, random_state=0):
+    """Look for pages that end with their last reward, although more was on offer."""
+    # Where the length of a page does not depend on its rewards, its last slot may have
+    # a reward more often than the others, but hardly always. The count of pages whose
+    # last slot has one is compared with a share of 80%. All short pages are counted,
+    # and those of two slots or more: a page without any reward may keep one row. Then
+    # those of each length, beside pages that the layout made short. Of a group one page
+    # is taken.
+    if logs.slot_reward is None:
+        return {}, []
+    shown, rewarded = logs.slate != EMPTY, logs.slot_reward > 0
+    n_shown = shown.sum(axis=1)
+    last = logs.n_slots - 1 - np.argmax(shown[:, ::-1], axis=1)
+    before = shown & (np.arange(logs.n_slots) < last[:, None])
+    share = float(rewarded[before].mean()) if before.any() else 1.0
+    if share > ELSEWHERE:
+        return {}, []
+    n_offered = logs._offered_counts
+    n_offered = logs.max_candidates if n_offered is None else n_offered
+    is_short = (n_shown > 0) & (n_shown < np.minimum(n_offered, logs.n_slots))
+    ended = rewarded[np.arange(len(logs)), last]
+    counted = [("", n_shown > 0), (" of two items or more", n_shown > 1)]
+    for length in range(1, logs.n_slots):
+        of_length = f" of {length} item{'s' if length > 1 else ''}"
+        counted.append((of_length, n_shown == length))
+    for which, wanted in counted:
+        pages = _one_of_group(logs, np.flatnonzero(is_short & wanted))
+        count, n = int(ended[pages].sum()), len(pages)
+        chance = float(binom.sf(count - 1, n, AT_MOST))
+        if n and chance < ENDED_CHANCE / len(counted):
+            return {}, [_ended(logs, pages, count, chance, share, which)]
+    return {}, []
+
+
+def pages_without_reward_findings(logs, random_state=None):
+    """Ask whether pages without any reward are missing."""
+    # Where the rewards of slots do not depend on each other, a page has none with a
+    # probability that the shares of zeros by slot tell.
+    if logs.slot_reward is None:
+        return {}, []
+    shown, rewarded = logs.slate != EMPTY, logs.slot_reward > 0
+    counts = shown.any(axis=1)
+    weight = column_weights(logs)
+    if weight is not None:
+        counts = counts & (weight > 0)
+    if not rewarded[counts].any(axis=1).all():
+        return {}, []
+    shown, rewarded = shown[counts], rewarded[counts]
+    zero = 1 - rewarded.sum(axis=0) / np.maximum(shown.sum(axis=0), 1)
+    expected = float(np.where(shown, zero, 1.0).prod(axis=1).sum())
+    if expected < EXPECTED:
+        return {}, []
+    found = (
+        f"Each of {len(shown):,} pages has a reward. By the share of slots without "
+        f"one, about {expected:,.0f} pages should have none. Pages without a reward "
+        "may be missing."
+    )
+    about = {"number": expected, "effect": expected / len(shown)}
+    return {}, [
+        Finding("lost_pages", "warning", found, PAGES, category=LogsWarning, **about)
+    ]
+
+
+def _one_of_group(logs, rows):
+    if logs.group is None or not rows.size:
+        return rows
+    drawn = np.random.RandomState(0).permutation(rows)
+    return np.sort(drawn[np.unique(logs.group_index[drawn], return_index=True)[1]])
+
+
+def _ended(logs, pages, count, chance, share, which):
+    of_group = "" if logs.group is None else " (one of each group)"
+    found = (
+        f"{len(pages):,} pages{of_group}{which} end early: they offer more items than "
+        f"they show. {count:,} of them have a reward in their last slot. Of the slots "
+        f"before, {share:.1%} have one. Rows after the last reward of a page may be "
+        "missing."
+    )
+    about = found, LOST, chance, count / len(pages) - share
+    return propensity_alarm(LOST_ROWS, *about, rows=pages[:10].tolist())
+
+
+# -- whether the reward of a page was given to each of its slots -----------------------
+
+PAGE_REWARD_ADVICE = (
+    "If it is the reward of the page (an order, a session), build the logs with "
+    "reward=... and without slot_reward.",
+    "If each slot earned it, accept the finding by its name.",
+)
+
+
+def page_reward_findings(logs, random_state=None):
+    """Ask whether all slots of every page have the same reward."""
+    # Rewards of slots are added up, so the reward of a page would count once per slot.
+    told = None
+    if logs.slot_reward is not None:
+        told = like_page_reward(logs.slot_reward, logs.slate)
+    if told is None:
+        return {}, []
+    n_pages, n_rewarded = told
+    found = (
+        f"The slots of each of {n_pages:,} pages with several items have the same "
+        f"reward, on {n_rewarded:,} of them not 0. It looks like the reward of the "
+        "page, which then counts once for every slot."
+    )
+    about = {"number": n_rewarded, "effect": 1.0, "category": LogsWarning}
+    return {}, [Finding("page_reward", "error", found, PAGE_REWARD_ADVICE, **about)]
