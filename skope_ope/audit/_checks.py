@@ -253,8 +253,7 @@ def refuse_frame(lazy):
         raise TypeError(
             "an audit needs the order of the rounds, and single rounds. A lazy frame "
             "has neither. Write it to parquet files and scan these, "
-            "scan_logs('folder', ...), or audit a sample: "
-            "audit(logs.sample(200_000))."
+            "scan_logs('folder', ...), or audit a sample: audit(logs.sample(200_000))."
         )
 
 

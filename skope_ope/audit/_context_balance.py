@@ -154,25 +154,23 @@ def _imbalance_finding(off, logs):
         for column, what, one in off
     ]
     worst = off[0][2]
-    return Finding(
-        "covariate_imbalance",
-        "warning",
+    found = (
         f"{capital(in_words(told))}: the weighted rounds have other contexts than the "
-        "log. Correct weights do not change the contexts.",
-        with_dropped(
-            (
-                "In some contexts the logger never takes the policy's actions, so the "
-                "estimate is about other contexts than those of the log. Evaluate a "
-                "policy that takes only actions that the logger takes.",
-                "The true propensities depend on these columns in another way than the "
-                "recorded ones: check how they were logged.",
-                "The policy or its model learned from these rounds: evaluate it on "
-                "other rounds.",
-            ),
-            logs,
-        ),
-        number=worst.evidence,
-        effect=abs(worst.distance),
-        columns=tuple(dict.fromkeys(column.name for column, *_ in off))[:10],
-        category=PropensityWarning,
+        "log. Correct weights do not change the contexts."
     )
+    advice = with_dropped(
+        (
+            "In some contexts the logger never takes the policy's actions, so the "
+            "estimate is about other contexts than those of the log. Evaluate a "
+            "policy that takes only actions that the logger takes.",
+            "The true propensities depend on these columns in another way than the "
+            "recorded ones: check how they were logged.",
+            "The policy or its model learned from these rounds: evaluate it on "
+            "other rounds.",
+        ),
+        logs,
+    )
+    about = {"number": worst.evidence, "effect": abs(worst.distance)}
+    about |= {"columns": tuple(dict.fromkeys(column.name for column, *_ in off))[:10]}
+    about |= {"category": PropensityWarning}
+    return Finding("covariate_imbalance", "warning", found, advice, **about)

@@ -78,20 +78,16 @@ def _few_rounds(logs, acting):
     if not few or len(acting) < 2:
         return []
     fewest = min(few, key=lambda k: logs._logger_counts[k])
-    return [
-        Finding(
-            "few_rounds_of_a_logger",
-            "note",
-            f"{len(few):,} of {len(acting):,} loggers have fewer than {FEW_OF_ONE} "
-            f"rounds (logger {_logger(logs, fewest)} has "
-            f"{logs._logger_counts[fewest]:,}). Their variance, and faults in their "
-            "rounds, are hard to see.",
-            ("Pool them with pooling='balanced', or leave them out.",),
-            number=int(logs._logger_counts[fewest]),
-            effect=float(logs._logger_counts[few].sum() / len(logs)),
-            actions=[plain(logs.loggers[k]) for k in few[:FIRST_ONES]],
-        )
-    ]
+    found = (
+        f"{len(few):,} of {len(acting):,} loggers have fewer than {FEW_OF_ONE} rounds "
+        f"(logger {_logger(logs, fewest)} has {logs._logger_counts[fewest]:,}). Their "
+        "variance, and faults in their rounds, are hard to see."
+    )
+    advice = "Pool them with pooling='balanced', or leave them out."
+    about = {"number": int(logs._logger_counts[fewest])}
+    about |= {"effect": float(logs._logger_counts[few].sum() / len(logs))}
+    about |= {"actions": [plain(logs.loggers[k]) for k in few[:FIRST_ONES]]}
+    return [Finding("few_rounds_of_a_logger", "note", found, advice, **about)]
 
 
 def _other_actions(logs, rows):
@@ -114,25 +110,22 @@ def _other_actions(logs, rows):
     place, action = (int(at) for at in np.argwhere(lost)[0])
     n_loggers, n_lost = int(lost.any(axis=1).sum()), int(lost.any(axis=0).sum())
     share = float(np.isin(logs.action_index, np.flatnonzero(lost.any(axis=0))).mean())
-    return [
-        Finding(
-            "loggers_without_overlap",
-            "note",
-            f"{n_loggers:,} of {len(loggers):,} loggers never take {n_lost:,} of "
-            f"{n_actions:,} actions that others take: logger "
-            f"{_logger(logs, loggers[place])} {why} action "
-            f"{plain(logs.actions[action])!r}.",
-            (
-                "If the policy takes these actions, use pooling='balanced': it is "
-                "enough that one logger takes an action.",
-            ),
-            number=n_lost,
-            effect=share,
-            actions=[
-                plain(label) for label in logs.actions[lost.any(axis=0)][:FIRST_ONES]
-            ],
-        )
-    ]
+    found = (
+        f"{n_loggers:,} of {len(loggers):,} loggers never take {n_lost:,} of "
+        f"{n_actions:,} actions that others take: logger "
+        f"{_logger(logs, loggers[place])} {why} action {plain(logs.actions[action])!r}."
+    )
+    advice = (
+        "If the policy takes these actions, use pooling='balanced': it is "
+        "enough that one logger takes an action."
+    )
+    about = {"number": n_lost, "effect": share}
+    about |= {
+        "actions": [
+            plain(label) for label in logs.actions[lost.any(axis=0)][:FIRST_ONES]
+        ]
+    }
+    return [Finding("loggers_without_overlap", "note", found, advice, **about)]
 
 
 # -- alarms ---------------------------------------------------------------------------
@@ -160,20 +153,22 @@ def _contradicting_logger_proba(logs):
             f"The propensities of {len(off):,} rounds were raised to {figure(p[row])}. "
             "logger_proba holds the original ones, and pooling='balanced' uses these."
         )
+    advice = (
+        "One of the two is wrong, or belongs to other rounds. "
+        "pooling='balanced' uses logger_proba, all else uses the propensity.",
+    )[: not clipped]
+    about = {"number": len(off)}
+    about |= {"effect": float(np.median(np.abs(own[off] / p[off] - 1)))}
+    about |= {"rows": off[:FIRST_ONES].tolist()}
+    about |= {"actions": [plain(label) for label in logs.loggers[of][:FIRST_ONES]]}
+    about |= {"category": PropensityWarning}
     return [
         Finding(
             "propensity_contradicts_logger",
             "note" if clipped else "warning",
             found,
-            (
-                "One of the two is wrong, or belongs to other rounds. "
-                "pooling='balanced' uses logger_proba, all else uses the propensity.",
-            )[: not clipped],
-            number=len(off),
-            effect=float(np.median(np.abs(own[off] / p[off] - 1))),
-            rows=off[:FIRST_ONES].tolist(),
-            actions=[plain(label) for label in logs.loggers[of][:FIRST_ONES]],
-            category=PropensityWarning,
+            advice,
+            **about,
         )
     ]
 
@@ -189,24 +184,27 @@ def _other_contexts(logs, random):
     if not found.z > HIGH_Z:
         return []
     mixes = logs.logger_proba is not None
+    text = (
+        "The context predicts which logger acted: a classifier beats the shares "
+        f"of the loggers by {figure(found.gain)} in log-loss per round "
+        f"({found.z:,.1f} standard errors) on held-out rounds. Balanced and "
+        "weighted pooling assume that all loggers saw the same kind of contexts."
+    )
+    advice = (
+        "The loggers had different users, or acted at different times with "
+        "different contexts. Use pooling='naive', IPS or DoublyRobust, which "
+        "do not assume equal contexts, or compare with them.",
+        "The logger writes a column of the context (its name, its version, "
+        "its score): leave this column out.",
+    )
+    about = {"number": found.z, "effect": found.gain, "category": LoggerWarning}
     return [
         Finding(
             "loggers_of_other_contexts",
             "warning" if mixes else "note",
-            "The context predicts which logger acted: a classifier beats the shares "
-            f"of the loggers by {figure(found.gain)} in log-loss per round "
-            f"({found.z:,.1f} standard errors) on held-out rounds. Balanced and "
-            "weighted pooling assume that all loggers saw the same kind of contexts.",
-            (
-                "The loggers had different users, or acted at different times with "
-                "different contexts. Use pooling='naive', IPS or DoublyRobust, which "
-                "do not assume equal contexts, or compare with them.",
-                "The logger writes a column of the context (its name, its version, "
-                "its score): leave this column out.",
-            ),
-            number=found.z,
-            effect=found.gain,
-            category=LoggerWarning,
+            text,
+            advice,
+            **about,
         )
     ]
 
@@ -303,17 +301,14 @@ def _exploration_text(z):
 
 def _exploration_finding(one, logs, whose):
     predicts = "predicts" if one.z > HIGH_Z else "seems to predict"
-    return Finding(
-        "context_tells_actions",
-        "note",
+    found = (
         f"The context {predicts} the logged actions{whose}: a classifier beats their "
         f"frequencies by {figure(one.gain)} in log-loss per round ({one.z:,.1f} "
-        "standard errors) on held-out rounds.",
-        (
-            f"Estimate the propensities with {estimating_step(logs)}. Scavenging "
-            "would be biased.",
-        ),
-        number=one.z,
-        effect=one.gain,
-        category=ExplorationWarning,
+        "standard errors) on held-out rounds."
     )
+    advice = (
+        f"Estimate the propensities with {estimating_step(logs)}. Scavenging "
+        "would be biased."
+    )
+    about = {"number": one.z, "effect": one.gain, "category": ExplorationWarning}
+    return Finding("context_tells_actions", "note", found, advice, **about)

@@ -82,19 +82,12 @@ def _one_action(rounds):
     if rounds.wanted.max() < 1 - 1e-12:
         return []
     label = plain(logs.actions[int(rounds.wanted.argmax())])
-    return [
-        Finding(
-            ONE_ACTION,
-            "note",
-            f"The policy takes action {label!r} in all rounds.",
-            (
-                "If its rule should tell contexts apart, compare the values that it "
-                "names with those of the context: one may be misspelt.",
-            ),
-            effect=1.0,
-            actions=(label,),
-        )
-    ]
+    found = f"The policy takes action {label!r} in all rounds."
+    advice = (
+        "If its rule should tell contexts apart, compare the values that it "
+        "names with those of the context: one may be misspelt."
+    )
+    return [Finding(ONE_ACTION, "note", found, advice, effect=1.0, actions=(label,))]
 
 
 def _by_action(rounds):
@@ -136,21 +129,16 @@ def _reach_findings(rounds):
     if beyond <= OUT_OF_REACH:
         return []
     n = rounds.positive.n
-    return [
-        Finding(
-            "out_of_reach",
-            "note",
-            f"{beyond:.1%} of the policy's probability is on actions with a weight "
-            f"above sqrt(n) = {figure(n**0.5, 3)} in their context. The logger "
-            "takes them so rarely that hardly any round shows their reward.",
-            (
-                "Compare clipped values: their bias is at most this share of the "
-                "range of the rewards. Or collect logs closer to the policy.",
-            ),
-            number=beyond,
-            effect=beyond,
-        )
-    ]
+    found = (
+        f"{beyond:.1%} of the policy's probability is on actions with a weight "
+        f"above sqrt(n) = {figure(n**0.5, 3)} in their context. The logger "
+        "takes them so rarely that hardly any round shows their reward."
+    )
+    advice = (
+        "Compare clipped values: their bias is at most this share of the "
+        "range of the rewards. Or collect logs closer to the policy."
+    )
+    return [Finding("out_of_reach", "note", found, advice, beyond, beyond)]
 
 
 # -- what the importance weights of a policy tell, and what their size alone misses
@@ -223,22 +211,19 @@ def tail_findings(shape, error):
     if isnan(shape) or shape <= UNRELIABLE:
         return []
     certain = shape - 2 * error > UNRELIABLE
+    found = (
+        f"The weighted rewards have a heavy tail: shape k = {shape:.2f} (tail "
+        f"index {figure(1 / shape)}). From k = 0.5 on the variance is infinite. "
+        "From k = 0.7 on no practical number of rounds makes a mean reliable. "
+        "Standard errors and effective sizes are too optimistic."
+    )
+    advice = (
+        "Compare clipped values (cmax=...) and DRos, which limit the effect "
+        "of a single round. Or collect logs closer to the policy."
+    )
+    about = {"number": shape, "effect": shape, "category": TailWarning}
     return [
-        Finding(
-            "heavy_tail",
-            "warning" if certain else "note",
-            f"The weighted rewards have a heavy tail: shape k = {shape:.2f} (tail "
-            f"index {figure(1 / shape)}). From k = 0.5 on the variance is infinite. "
-            "From k = 0.7 on no practical number of rounds makes a mean reliable. "
-            "Standard errors and effective sizes are too optimistic.",
-            (
-                "Compare clipped values (cmax=...) and DRos, which limit the effect "
-                "of a single round. Or collect logs closer to the policy.",
-            ),
-            number=shape,
-            effect=shape,
-            category=TailWarning,
-        )
+        Finding("heavy_tail", "warning" if certain else "note", found, advice, **about)
     ]
 
 
@@ -332,23 +317,18 @@ def alike_rounds_findings(rounds, random_state=None):
     )
     if isnan(share):
         alike = "these rounds lack columns or fields of the rounds that it learned from"
-    return {}, [
-        Finding(
-            "rows_not_recognised",
-            "note",
-            "The policy learned from another log object, and the content of its "
-            f"rounds does not identify them{copies}: {alike}. Whether the policy has "
-            "learned from these rounds is not known.",
-            (
-                "If both logs come from one table, the value may be too good. Build "
-                f"the logs once and split them{_split_remedy(logs)}. "
-                "Parts of one log object are always recognised, and so are rows of "
-                "scanned files. If the logs hold different rounds, do nothing.",
-            ),
-            number=repeats,
-            effect=share,
-        )
-    ]
+    text = (
+        "The policy learned from another log object, and the content of its "
+        f"rounds does not identify them{copies}: {alike}. Whether the policy has "
+        "learned from these rounds is not known."
+    )
+    advice = (
+        "If both logs come from one table, the value may be too good. Build "
+        f"the logs once and split them{_split_remedy(logs)}. "
+        "Parts of one log object are always recognised, and so are rows of "
+        "scanned files. If the logs hold different rounds, do nothing."
+    )
+    return {}, [Finding("rows_not_recognised", "note", text, advice, repeats, share)]
 
 
 def _split_remedy(logs):
@@ -362,21 +342,16 @@ def _learned_groups(policy, logs):
     share = share_of_learned_groups(policy, logs)
     if not share:
         return []
-    return [
-        Finding(
-            "learned_groups",
-            "note",
-            f"{share:.1%} of these rounds are of groups, such as users, of whom the "
-            "policy has learned from other rounds. A model can know single groups by "
-            "heart, and its value for new ones is then lower.",
-            (
-                "Split by group: GroupShuffleSplit of scikit-learn takes "
-                "groups=logs.group. If the policy will serve the same groups, nothing "
-                "is to be done.",
-            ),
-            effect=share,
-        )
-    ]
+    found = (
+        f"{share:.1%} of these rounds are of groups, such as users, of whom the "
+        "policy has learned from other rounds. A model can know single groups by "
+        "heart, and its value for new ones is then lower."
+    )
+    advice = (
+        "Split by group: GroupShuffleSplit of scikit-learn takes groups=logs.group. If "
+        "the policy will serve the same groups, nothing is to be done."
+    )
+    return [Finding("learned_groups", "note", found, advice, effect=share)]
 
 
 # -- the weights of a slate policy ----------------------------------------------------

@@ -268,9 +268,8 @@ def explained(findings):
         if one.name == "propensity_misfit" and leaks:
             named = ", ".join(repr(column) for column in sorted(leaks, key=str))
             first = (
-                "The context has a column that was written after the decision "
-                f"(column {named}, see the finding reward_leak). Leave it out and "
-                "audit again."
+                "The context has a column that was written after the decision (column "
+                f"{named}, see the finding reward_leak). Leave it out and audit again."
             )
             if not rewards:
                 first = (

@@ -64,27 +64,23 @@ def learning_findings(logs, most=AUDITED):
     chance, correlation = min(evidence)
     if not (chance < WINDOW_CHANCE and correlation > LEARNING_EFFECT):
         return []
-    return [
-        Finding(
-            "adaptive_logger",
-            "warning",
-            "The propensities follow earlier rewards: after a reward above those "
-            "around it the same action has a higher probability (correlation "
-            f"{correlation:.2f}; chance does that in less than one of a million logs).",
-            (
-                "The logger learned while it acted: Student's and normal intervals "
-                "are too narrow for actions that it gave up, and their mean rewards "
-                "are too low. Use AdaptiveDR, for an action that it gave up with "
-                "weighting='two_point' or 'stable_variance', and state reward_range.",
-                "The context holds earlier rewards, as counts of clicks do, and the "
-                "logger reads them: rounds depend on each other all the same.",
-            ),
-            chance,
-            correlation,
-            category=AdaptiveLoggerWarning,
-            spares=("AdaptiveIPS", "AdaptiveDR", "mean reward"),
-        )
-    ]
+    found = (
+        "The propensities follow earlier rewards: after a reward above those "
+        "around it the same action has a higher probability (correlation "
+        f"{correlation:.2f}; chance does that in less than one of a million logs)."
+    )
+    advice = (
+        "The logger learned while it acted: Student's and normal intervals "
+        "are too narrow for actions that it gave up, and their mean rewards "
+        "are too low. Use AdaptiveDR, for an action that it gave up with "
+        "weighting='two_point' or 'stable_variance', and state reward_range.",
+        "The context holds earlier rewards, as counts of clicks do, and the "
+        "logger reads them: rounds depend on each other all the same.",
+    )
+    about = {"number": chance, "effect": correlation}
+    about |= {"category": AdaptiveLoggerWarning}
+    about |= {"spares": ("AdaptiveIPS", "AdaptiveDR", "mean reward")}
+    return [Finding("adaptive_logger", "warning", found, advice, **about)]
 
 
 def _compared_codes(logs):

@@ -374,17 +374,16 @@ def group_column_findings(logs, random_state=None):
 
 def _group_finding(name, n_values, n_rounds):
     label = label_of(name, named=True)
-    return Finding(
-        "group_in_context",
-        "note",
+    found = (
         f"{capital(label)} has {n_values:,} values in {n_rounds:,} rounds, and they "
-        "come back: is it a group, such as a user?",
-        f"If so, pass group={name!r} and leave it out of the context. Then the "
-        "standard errors count groups, and models cannot learn single groups by "
-        "heart.",
-        effect=1 - n_values / n_rounds,
-        columns=[name],
+        "come back: is it a group, such as a user?"
     )
+    advice = (
+        f"If so, pass group={name!r} and leave it out of the context. Then the "
+        "standard errors count groups, and models cannot learn single groups by heart."
+    )
+    about = {"effect": 1 - n_values / n_rounds, "columns": [name]}
+    return Finding("group_in_context", "note", found, advice, **about)
 
 
 # -- numbers of moderate size, for sums of squares -------------------------------------

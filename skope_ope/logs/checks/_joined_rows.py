@@ -189,18 +189,16 @@ def _repeats_finding(test, whole, rows, logs):
     if same.any():
         alike = f"{int(same.sum()):,} of them equal an earlier round in all fields, "
         alike += f"as row {_equals(logs, pairs)}."
-    return Finding(
-        "repeated_rounds",
-        "error" if many else "warning",
+    found = (
         f"{test.n_repeats:,} of {len(rows):,} rounds looked at repeat what was done "
         "before in the same context, where independent draws would give "
         f"{figure(test.expected)} ({test.z:+,.1f} standard errors), as if "
-        f"{test.share:.0%} of all rounds were copies. {alike}",
-        advice,
-        float(test.z),
-        float(test.share),
-        pairs.ravel().tolist(),
-        category=LogsWarning,
+        f"{test.share:.0%} of all rounds were copies. {alike}"
+    )
+    about = {"number": float(test.z), "effect": float(test.share)}
+    about |= {"rows": pairs.ravel().tolist(), "category": LogsWarning}
+    return Finding(
+        "repeated_rounds", "error" if many else "warning", found, advice, **about
     )
 
 

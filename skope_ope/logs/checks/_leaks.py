@@ -485,17 +485,14 @@ def _model_finding(columns, score, taken, reward):
         "All columns were known before, and context and action determine the reward. "
         "Then this is no fault, and a reward model needs no weights."
     )
-    return Finding(
-        "reward_leak",
-        "warning",
+    found = (
         f"A model of {labels}{with_action} predicts the reward almost perfectly: R^2 "
-        f"{score:.4f} on held-out rounds.",
-        (written, world, *((UNLOGGED,) if lacks_zeros(reward) else ())),
-        number=score,
-        effect=score,
-        columns=[column.name for column in columns],
-        category=LogsWarning,
+        f"{score:.4f} on held-out rounds."
     )
+    advice = (written, world, *((UNLOGGED,) if lacks_zeros(reward) else ()))
+    about = {"number": score, "effect": score}
+    about |= {"columns": [column.name for column in columns], "category": LogsWarning}
+    return Finding("reward_leak", "warning", found, advice, **about)
 
 
 # -- values of columns whose rounds are all rewarded, as those of outcomes are ---------
@@ -532,24 +529,19 @@ def sure_rewards(columns, reward, action, n_rounds):
     looked_at = f"{len(reward):,} rounds"
     if len(reward) < n_rounds:
         looked_at += f" drawn from {n_rounds:,}"
-    return [
-        Finding(
-            "reward_leak",
-            "warning",
-            f"All {count:,} rounds in which {column.label} {what} are rewarded, "
-            f"whatever the action. Of all {looked_at} {rate:.1%} are.{more}",
-            (
-                f"{label} is an outcome, or was written after the reward. Leave it "
-                "out: the context is what was known before the decision.",
-                f"{label} was known before, and these rounds are always rewarded. "
-                "Then this is no fault.",
-            ),
-            number=float(count),
-            effect=1 - float(rate),
-            columns=[one.name for one, _, _ in found],
-            category=LogsWarning,
-        )
-    ]
+    text = (
+        f"All {count:,} rounds in which {column.label} {what} are rewarded, "
+        f"whatever the action. Of all {looked_at} {rate:.1%} are.{more}"
+    )
+    advice = (
+        f"{label} is an outcome, or was written after the reward. Leave it "
+        "out: the context is what was known before the decision.",
+        f"{label} was known before, and these rounds are always rewarded. "
+        "Then this is no fault.",
+    )
+    about = {"number": float(count), "effect": 1 - float(rate)}
+    about |= {"columns": [one.name for one, _, _ in found], "category": LogsWarning}
+    return [Finding("reward_leak", "warning", text, advice, **about)]
 
 
 def _sets(column, rewarded, least):

@@ -101,27 +101,21 @@ def _trailing_zeros(order, chance_below, names=None):
         rows = range(first, min(first + 10, order.stop))
     else:
         rows = names[n_rounds - length :][:10]
-    return [
-        Finding(
-            "trailing_zeros",
-            "warning",
-            f"The last {length:,} of {n_rounds:,} rounds have no reward, where "
-            f"{figure(rate * length, 3)} were to be expected by the rate before them; "
-            f"chance does this in {_rarely(chance)}.",
-            (
-                "The rewards of the last rounds have not arrived yet: drop these "
-                "rounds, and all that are younger than the longest delay of a reward.",
-                "A join has lost them: compare the number of rewards with their "
-                "source.",
-                "The rounds are not in the order of time but sorted by their rewards: "
-                "sort them by time.",
-            ),
-            chance,
-            length / n_rounds,
-            rows,
-            category=LogsWarning,
-        )
-    ]
+    found = (
+        f"The last {length:,} of {n_rounds:,} rounds have no reward, where "
+        f"{figure(rate * length, 3)} were to be expected by the rate before them; "
+        f"chance does this in {_rarely(chance)}."
+    )
+    advice = (
+        "The rewards of the last rounds have not arrived yet: drop these "
+        "rounds, and all that are younger than the longest delay of a reward.",
+        "A join has lost them: compare the number of rewards with their source.",
+        "The rounds are not in the order of time but sorted by their rewards: "
+        "sort them by time.",
+    )
+    about = {"number": chance, "effect": length / n_rounds, "rows": rows}
+    about |= {"category": LogsWarning}
+    return [Finding("trailing_zeros", "warning", found, advice, **about)]
 
 
 def _rarely(chance):

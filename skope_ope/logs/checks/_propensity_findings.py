@@ -125,18 +125,18 @@ def _certain():
 
 
 def _unknown_propensities(logs):
-    return Finding(
-        "unknown_propensities",
-        "note",
+    found = (
         "The log has no propensities: a value of another policy rests on a reward "
-        "model alone, and nothing here tells whether the model is right.",
-        (
-            "Record the probability with which an action is drawn.",
-            f"{estimating_step(logs)} estimates it from the context, if that holds all "
-            "that the logger looked at.",
-            "ExplorationScavenging needs none, if the logger ignored the context.",
-        ),
-        category=PropensityWarning,
+        "model alone, and nothing here tells whether the model is right."
+    )
+    advice = (
+        "Record the probability with which an action is drawn.",
+        f"{estimating_step(logs)} estimates it from the context, if that holds all "
+        "that the logger looked at.",
+        "ExplorationScavenging needs none, if the logger ignored the context.",
+    )
+    return Finding(
+        "unknown_propensities", "note", found, advice, category=PropensityWarning
     )
 
 
@@ -148,17 +148,15 @@ def _rounded(logs, inverse):
     if off < PROBA_TOLERANCE or not (step >= ROUGH * lowest or told):
         return None
     effect = step / lowest
-    return Finding(
-        "rounded_propensities",
-        "note",
+    found = (
         f"If a rule of your system says exactly {figure(lowest, 3)}, ignore this. All "
         f"propensities are multiples of {figure(2 * step)}. If they were rounded, the "
-        f"smallest is off by up to {effect:,.0%}.",
-        "Then record them with all their digits.",
-        2 * step,
-        effect,
-        rows=inverse.shown(inverse.held.propensity == lowest),
+        f"smallest is off by up to {effect:,.0%}."
     )
+    advice = "Then record them with all their digits."
+    about = {"number": 2 * step, "effect": effect}
+    about |= {"rows": inverse.shown(inverse.held.propensity == lowest)}
+    return Finding("rounded_propensities", "note", found, advice, **about)
 
 
 # -- alarms ---------------------------------------------------------------------------
@@ -176,22 +174,20 @@ def _impossible_propensity(logs, least):
     p, rows = p[again], rows[again]
     lowest = float(p[0])
     chance = SURPRISING_CHANCE * lowest / least  # a bound
-    return propensity_alarm(
-        "impossible_propensity",
+    found = (
         f"Row {logs._called(rows)[0]} has propensity {figure(lowest, 3)}: right "
         f"propensities bring one that small into a log of {len(logs):,} rounds with "
         f"{logs.n_actions:,} actions with probability {figure(chance, 1)} at most, "
-        "and its weight drowns all others.",
-        (
-            "It is a placeholder, or that of a model of the logger that does not know "
-            "how the logger explores: record the probability that the action was drawn "
-            "with.",
-            "Drop the row, or bound the weights with PropensityClipper(low=...).",
-        ),
-        chance,
-        1 / (len(logs) * lowest),
-        rows=np.sort(rows[:ROWS_NAMED]).tolist(),
+        "and its weight drowns all others."
     )
+    advice = (
+        "It is a placeholder, or that of a model of the logger that does not know how "
+        "the logger explores: record the probability that the action was drawn with.",
+        "Drop the row, or bound the weights with PropensityClipper(low=...).",
+    )
+    about = {"number": chance, "effect": 1 / (len(logs) * lowest)}
+    about |= {"rows": np.sort(rows[:ROWS_NAMED]).tolist()}
+    return propensity_alarm("impossible_propensity", found, advice, **about)
 
 
 def _miscounted(logs, inverse):
@@ -217,16 +213,17 @@ def _miscounted(logs, inverse):
         return None
     often = excess[worst] > 0
     z = excess[worst] / np.sqrt(max(variance[worst] * group_sizes(sizes)[0], 1e-12))
-    return propensity_alarm(
-        "action_too_frequent" if often else "action_too_rare",
+    found = (
         f"Action {plain(logs.actions[worst])!r} was logged "
         f"{int(counts[worst]):,} times in {int(counts.sum()):,} rounds, where the "
-        f"propensities predict {figure(mean[worst])} ({z:+,.1f} standard errors).",
-        (*with_dropped([OTHER_SOURCE], logs), estimate_advice(logs)),
-        z,
-        effect[worst],
-        actions=(plain(logs.actions[worst]),),
-        rows=inverse.shown(inverse.held.action_index == worst),
+        f"propensities predict {figure(mean[worst])} ({z:+,.1f} standard errors)."
+    )
+    advice = (*with_dropped([OTHER_SOURCE], logs), estimate_advice(logs))
+    about = {"number": z, "effect": effect[worst]}
+    about |= {"actions": (plain(logs.actions[worst]),)}
+    about |= {"rows": inverse.shown(inverse.held.action_index == worst)}
+    return propensity_alarm(
+        "action_too_frequent" if often else "action_too_rare", found, advice, **about
     )
 
 
@@ -239,20 +236,19 @@ def _miscalibrated(logs, inverse):
     if evidence <= SURE + log(10):
         return None
     how = "more often" if sharpness > 1 else "less often"
-    return propensity_alarm(
-        "propensity_calibration",
+    found = (
         f"The logger took its likelier actions {how} than `logging_proba` says: its "
         f"temperature divided by {figure(sharpness, 3)} fits the logged actions better "
-        f"({chance_of(evidence)}).",
-        (
-            "The softmax was computed with another temperature than the one in use, "
-            "or from scores of another version of the logger.",
-            "The rows of `logging_proba` belong to other rounds.",
-            estimate_advice(logs),
-        ),
-        evidence,
-        max(sharpness, 1 / sharpness) - 1,
+        f"({chance_of(evidence)})."
     )
+    advice = (
+        "The softmax was computed with another temperature than the one in use, "
+        "or from scores of another version of the logger.",
+        "The rows of `logging_proba` belong to other rounds.",
+        estimate_advice(logs),
+    )
+    about = {"number": evidence, "effect": max(sharpness, 1 / sharpness) - 1}
+    return propensity_alarm("propensity_calibration", found, advice, **about)
 
 
 def chance_of(evidence):
@@ -265,16 +261,16 @@ def chance_of(evidence):
 def _too_small(logs, inverse):
     all_of_them = inverse.too_small()
     if all_of_them.beyond(SMALL_Z, RARE if logs.propensity_estimated else SMALL):
-        return propensity_alarm(
-            "propensity_too_small",
+        text = (
             f"The mean of 1 / propensity over the frequent actions is "
             f"{figure(all_of_them.ratio, 3)} times their number "
             f"({_errors(all_of_them.z)} above it): the actions were taken more often "
-            "than the propensities say.",
-            _small_advice(logs),
-            all_of_them.z,
-            all_of_them.ratio - 1,
-            rows=inverse.names(_rows_of_smallest(inverse.p, inverse.frequent)),
+            "than the propensities say."
+        )
+        about = {"number": all_of_them.z, "effect": all_of_them.ratio - 1}
+        about |= {"rows": inverse.names(_rows_of_smallest(inverse.p, inverse.frequent))}
+        return propensity_alarm(
+            "propensity_too_small", text, _small_advice(logs), **about
         )
     ratios = inverse.by_action()
     ratios[logs._action_counts < FEWEST_TAKEN] = 0
@@ -287,16 +283,15 @@ def _too_small(logs, inverse):
         return None
     _, action, excess = max(found)
     label = plain(logs.actions[action])
-    return propensity_alarm(
-        "propensity_too_small",
+    text = (
         f"Action {label!r} was logged {figure(excess.ratio, 3)} times as often as its "
-        f"propensities predict ({_errors(excess.z)} more).",
-        _small_advice(logs),
-        excess.z,
-        excess.ratio - 1,
-        actions=(label,),
-        rows=inverse.names(_rows_of_smallest(inverse.p, inverse.action == action)),
+        f"propensities predict ({_errors(excess.z)} more)."
     )
+    about = {"number": excess.z, "effect": excess.ratio - 1, "actions": (label,)}
+    about |= {
+        "rows": inverse.names(_rows_of_smallest(inverse.p, inverse.action == action))
+    }
+    return propensity_alarm("propensity_too_small", text, _small_advice(logs), **about)
 
 
 def _said_to_be_certain(logs, inverse):
@@ -310,22 +305,21 @@ def _said_to_be_certain(logs, inverse):
     excess = inverse.of(choice).too_small()
     if not excess.beyond(SMALL_Z, SMALL):
         return None
-    return propensity_alarm(
-        "propensity_too_small",
+    found = (
         f"Of the rounds with a propensity below 1, the mean of 1 / propensity is "
         f"{figure(excess.ratio, 3)} times the number of actions ({_errors(excess.z)} "
         "above it): in their contexts other rounds must have had a propensity below "
-        "1, too.",
-        (
-            "The logger explores, and its greedy choices were recorded with propensity "
-            "1: record the probability of the draw, 1 - epsilon + epsilon / (number "
-            "of actions).",
-            *_small_advice(logs),
-        ),
-        excess.z,
-        excess.ratio - 1,
-        rows=inverse.names(_rows_of_smallest(inverse.p, choice)),
+        "1, too."
     )
+    advice = (
+        "The logger explores, and its greedy choices were recorded with propensity "
+        "1: record the probability of the draw, 1 - epsilon + epsilon / (number "
+        "of actions).",
+        *_small_advice(logs),
+    )
+    about = {"number": excess.z, "effect": excess.ratio - 1}
+    about |= {"rows": inverse.names(_rows_of_smallest(inverse.p, choice))}
+    return propensity_alarm("propensity_too_small", found, advice, **about)
 
 
 def _small_advice(logs):
@@ -367,16 +361,14 @@ def _too_large(logs, inverse):
             f"{figure(p.min())}: smaller ones were raised to it. Use the ones before "
             "that.",
         )
-    return propensity_alarm(
-        "propensity_too_large",
+    found = (
         f"The mean of 1 / propensity is too small for the number of actions that the "
         f"logger took, by {excess.ratio - 1:,.0%} ({_errors(excess.z)}): propensities "
-        "are too large, or some actions were not offered in some contexts.",
-        advice,
-        excess.z,
-        excess.ratio - 1,
-        rows=inverse.names(np.flatnonzero(show)[:ROWS_NAMED]),
+        "are too large, or some actions were not offered in some contexts."
     )
+    about = {"number": excess.z, "effect": excess.ratio - 1}
+    about |= {"rows": inverse.names(np.flatnonzero(show)[:ROWS_NAMED])}
+    return propensity_alarm("propensity_too_large", found, advice, **about)
 
 
 def _errors(z):

@@ -193,24 +193,22 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
     mine = action == worst
     label = plain(logs.actions[worst])
     show = rows[mine][np.argsort(-ratio[mine], kind="stable")[:ROWS_NAMED]]
-    return propensity_alarm(
-        "propensity_misfit",
+    found = (
         "A model of the logger, fitted to other rounds of this log, makes a logged "
         f"action likelier than its propensity {_by(effect)} "
         f"({chance_of(evidence)}). Most of it comes from action {label!r}: mean "
         f"propensity {figure(p[mine].mean())} where it was logged, by the model "
-        f"{figure(predicted[mine].mean())}.",
-        (
-            *with_dropped(OTHER_PROPENSITIES, logs),
-            "A column of the context tells the action that was taken: it was written "
-            "after the decision. Leave it out.",
-            estimate_advice(logs),
-        ),
-        evidence,
-        effect,
-        rows=np.sort(show).tolist(),
-        actions=(label,),
+        f"{figure(predicted[mine].mean())}."
     )
+    advice = (
+        *with_dropped(OTHER_PROPENSITIES, logs),
+        "A column of the context tells the action that was taken: it was written "
+        "after the decision. Leave it out.",
+        estimate_advice(logs),
+    )
+    about = {"number": evidence, "effect": effect, "rows": np.sort(show).tolist()}
+    about |= {"actions": (label,)}
+    return propensity_alarm("propensity_misfit", found, advice, **about)
 
 
 OTHER_RULE = (
@@ -233,19 +231,17 @@ def _in_cells(logs, rows, largest, share, bets, evidence, effect):
     times = (weight[taken] / largest[taken]).sum() / weight[inside].sum()
     columns = bets.columns[bets.part[inside[0]]]
     shown = taken[np.argsort(largest[taken], kind="stable")[:ROWS_NAMED]]
-    return propensity_alarm(
-        "propensity_misfit",
+    found = (
         f"The propensities are wrong in a part of the log. Where "
         f"{cell_text(bets, cell)} ({len(inside):,} of {len(rows):,} rounds looked at), "
         f"action {label!r} was logged {figure(times, 3)} times as often as its "
-        f"propensities predict ({chance_of(evidence)}).",
-        (*with_dropped([OTHER_RULE], logs), estimate_advice(logs)),
-        evidence,
-        effect,
-        rows=np.sort(rows[shown]).tolist(),
-        columns=[one.name for one in columns],
-        actions=(label,),
+        f"propensities predict ({chance_of(evidence)})."
     )
+    advice = (*with_dropped([OTHER_RULE], logs), estimate_advice(logs))
+    about = {"number": evidence, "effect": effect}
+    about |= {"rows": np.sort(rows[shown]).tolist()}
+    about |= {"columns": [one.name for one in columns], "actions": (label,)}
+    return propensity_alarm("propensity_misfit", found, advice, **about)
 
 
 # -- bets against recorded propensities in cells of two or three columns ---------------
@@ -503,12 +499,11 @@ def estimated_propensity_findings(logs):
 
 
 def _estimated_note():
-    return Finding(
-        ESTIMATED_PROPENSITIES,
-        "note",
+    found = (
         "The propensities were estimated. The tests below see only what the context "
-        "tells: what else the logger knew biases every estimate.",
+        "tells: what else the logger knew biases every estimate."
     )
+    return Finding(ESTIMATED_PROPENSITIES, "note", found)
 
 
 def _rarely_logged(logs):

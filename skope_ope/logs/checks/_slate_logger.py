@@ -78,13 +78,11 @@ def slate_logger_findings(logs, random_state=0):
     try:
         proba = np.asarray(policy.prefix_proba(drawn), dtype=float)
     except ValueError as error:
+        text = (
+            f"The logging policy gives no probabilities for the logged slates: {error}"
+        )
         return {SLATE_FACT: "not possible: the policy refuses these rounds"}, [
-            propensity_alarm(
-                "logging_policy_refuses",
-                "The logging policy gives no probabilities for the logged "
-                f"slates: {error}",
-                CAUSES[:2],
-            )
+            propensity_alarm("logging_policy_refuses", text, CAUSES[:2])
         ]
     findings = _contradicting_propensities(drawn, rows, proba[:, -1])
     never = np.flatnonzero(proba[:, -1] <= 0)
@@ -187,18 +185,15 @@ def _contradicting_propensities(drawn, rows, proba):
         return []
     worst = off[np.argsort(-gap[off], kind="stable")[:10]]
     row = worst[0]
-    return [
-        propensity_alarm(
-            "contradicting_propensity",
-            f"The recorded propensities of {len(off):,} of {len(drawn):,} slates "
-            f"differ from the logging policy's: row {_row_name(drawn, rows, row)} has "
-            f"{figure(drawn.propensity[row])}, the policy gives {figure(proba[row])}.",
-            ("One of the two is wrong: leave it out.", *CAUSES[:2]),
-            number=len(off) / len(drawn),
-            effect=float(np.median(gap[off])),
-            rows=np.sort(rows[worst]).tolist(),
-        )
-    ]
+    found = (
+        f"The recorded propensities of {len(off):,} of {len(drawn):,} slates "
+        f"differ from the logging policy's: row {_row_name(drawn, rows, row)} has "
+        f"{figure(drawn.propensity[row])}, the policy gives {figure(proba[row])}."
+    )
+    advice = ("One of the two is wrong: leave it out.", *CAUSES[:2])
+    about = {"number": len(off) / len(drawn), "effect": float(np.median(gap[off]))}
+    about |= {"rows": np.sort(rows[worst]).tolist()}
+    return [propensity_alarm("contradicting_propensity", found, advice, **about)]
 
 
 def _row_name(drawn, rows, row):
@@ -211,16 +206,14 @@ def _impossible_slates(drawn, rows, never, proba):
     slot = int(np.flatnonzero(proba[row] <= 0)[0])
     shown = int(drawn.slate[row, slot])
     what = "leaves it empty" if shown == EMPTY else f"holds candidate {shown}"
-    return propensity_alarm(
-        "impossible_slates",
+    found = (
         f"The logging policy cannot compose {len(never):,} of {len(drawn):,} logged "
         f"slates: slot {slot} of row {_row_name(drawn, rows, row)} {what}, which has "
-        "probability 0 there.",
-        CAUSES,
-        number=len(never) / len(drawn),
-        effect=len(never) / len(drawn),
-        rows=rows[never[:10]].tolist(),
+        "probability 0 there."
     )
+    about = {"number": len(never) / len(drawn), "effect": len(never) / len(drawn)}
+    about |= {"rows": rows[never[:10]].tolist()}
+    return propensity_alarm("impossible_slates", found, CAUSES, **about)
 
 
 def _count_findings(laws, code):
@@ -244,18 +237,14 @@ def _count_findings(laws, code):
     if shown < mean.shape[1] - 1:
         what = f"held candidate {shown}"
     z = float((count[worst] - mean[worst]) / np.sqrt(spread[worst]))
-    return [
-        propensity_alarm(
-            "slate_counts",
-            f"Slot {place} {what} {count[worst]:,.0f} times in {len(laws):,} rounds. "
-            "Given the slots before, the logging policy expects "
-            f"{figure(mean[worst])} ({z:+,.1f} standard errors).",
-            CAUSES,
-            number=z,
-            effect=float(effect[worst]),
-            columns=(f"slot {place}",),
-        )
-    ]
+    found = (
+        f"Slot {place} {what} {count[worst]:,.0f} times in {len(laws):,} rounds. "
+        "Given the slots before, the logging policy expects "
+        f"{figure(mean[worst])} ({z:+,.1f} standard errors)."
+    )
+    about = {"number": z, "effect": float(effect[worst])}
+    about |= {"columns": (f"slot {place}",)}
+    return [propensity_alarm("slate_counts", found, CAUSES, **about)]
 
 
 def _calibration_findings(laws, code):
@@ -273,15 +262,14 @@ def _calibration_findings(laws, code):
     if not found > SURE:
         return []
     more = "more" if best > 1 else "less"
+    text = (
+        f"The logger was {more} sure of its candidates than the logging policy "
+        f"says: its temperature divided by {figure(best)} fits the slates better "
+        f"({chance_of(found)})."
+    )
     return [
         propensity_alarm(
-            "slate_calibration",
-            f"The logger was {more} sure of its candidates than the logging policy "
-            f"says: its temperature divided by {figure(best)} fits the slates better "
-            f"({chance_of(found)}).",
-            CAUSES,
-            number=found,
-            effect=max(best, 1 / best) - 1,
+            "slate_calibration", text, CAUSES, found, max(best, 1 / best) - 1
         )
     ]
 
