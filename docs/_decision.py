@@ -1,196 +1,39 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of "which evaluator?": situations, stops and doubts of `suggest`.
+"""The tables of "which evaluator?": the rules and the stops of `suggest`, doubts.
 
-The keys are the names that `suggest` uses, and tests compare the rows with its
-answers. `evaluator` and `check` are what it answers; T is a horizon. `says` is how
-the text of a stop begins. `page` is a page of the guide.
+Rules and stops are those of the package. The keys are the names that `suggest` uses,
+and tests compare the rows with its answers: T is a horizon, and `says` is how the text
+of a stop begins. `page` is a page of the guide.
 """
 
 from pathlib import Path
 
+from skope_ope.evaluators._rules import RULES
+from skope_ope.selection._suggest import Named, code_of, parts_of
+from skope_ope.selection._suggested_doubts import STOPS as STOPS_OF_SUGGEST
+
 STOP = "stop"
 
-SITUATIONS = {
-    "one_logger": {
-        "log": "One system decided with some chance, and you know how likely each "
-        "action was. A trial that drew evenly has ``propensity=1/3``.",
-        "evaluator": "DoublyRobust()",
-        "check": "SNIPS()",
-        "doubt": "Wrong probabilities; actions that were never logged; a policy that "
-        "was trained on these rounds.",
-        "page": "guide/evaluators",
-    },
-    "one_logger_unknown": {
-        "log": "The same, but nobody recorded the probabilities. The columns hold "
-        "all that the system used.",
-        "evaluator": "make_pipeline(PropensityEstimator(), DoublyRobust())",
-        "check": "make_pipeline(PropensityEstimator(), SNIPS())",
-        "doubt": "Hidden reasons; the interval treats estimated probabilities as "
-        "exact.",
-        "page": "guide/propensities",
-    },
-    "deterministic": {
-        "log": "One fixed rule decided. In the same context it always takes the same "
-        "action.",
-        "evaluator": STOP,
-        "check": "",
-        "doubt": "The rewards of the other actions are not known. Let the system "
-        "explore, or add the rounds of another system.",
-        "page": "guide/propensities",
-    },
-    "blind_logger": {
-        "log": "No probabilities, and the system ignored the context: it took turns, "
-        "or followed a plan.",
-        "evaluator": "ExplorationScavenging()",
-        "check": "make_pipeline(PropensityEstimator(), SNIPS())",
-        "doubt": "Did it use the context after all? Trends between the turns.",
-        "page": "guide/scavenging",
-    },
-    "several_loggers": {
-        "log": "Several systems decided, and you know what each would have done in "
-        "every round (``logger_proba``).",
-        "evaluator": "MultiLoggerDR(pooling='balanced')",
-        "check": "MultiLoggerIPS(pooling='balanced', self_normalized=True)",
-        "doubt": "Trends between the systems; systems with few rounds.",
-        "page": "guide/multi_logger",
-    },
-    "several_loggers_apart": {
-        "log": "Several systems decided, and you know the probability of the logged "
-        "action only.",
-        "evaluator": "DoublyRobust()",
-        "check": "SNIPS()",
-        "doubt": "Each system must be able to take what the policy takes.",
-        "page": "guide/multi_logger",
-    },
-    "several_loggers_unknown": {
-        "log": "Several systems decided, without probabilities.",
-        "evaluator": "make_pipeline(LoggerPropensityEstimator(), "
-        "MultiLoggerDR(pooling='balanced'))",
-        "check": "make_pipeline(LoggerPropensityEstimator(), "
-        "MultiLoggerIPS(pooling='balanced', self_normalized=True))",
-        "doubt": "Hidden reasons, and trends between the systems.",
-        "page": "guide/propensities",
-    },
-    "adaptive_logger": {
-        "log": "The system was a bandit: it learned from rewards while it decided.",
-        "evaluator": "AdaptiveDR()",
-        "check": "",
-        "doubt": "Actions that it gave up; probabilities that were estimated from all "
-        "rounds.",
-        "page": "guide/adaptive_logs",
-    },
-    "learner_uniform": {
-        "log": "Your policy learns while it acts, and the system drew evenly.",
-        "evaluator": "Replay(horizon=T)",
-        "check": "",
-        "doubt": "Few trajectories; with one, the error is unknown.",
-        "page": "guide/evaluators",
-    },
-    "learner": {
-        "log": "Your policy learns while it acts, and the system drew unevenly.",
-        "evaluator": "DRns(horizon=T)",
-        "check": "",
-        "doubt": "A ``bias_mass`` above 0.1 in the diagnostics. Try two or three "
-        "values of ``q``.",
-        "page": "guide/evaluators",
-    },
-    "learner_unknown": {
-        "log": "Your policy learns while it acts, and nobody recorded the "
-        "probabilities.",
-        "evaluator": "make_pipeline(PropensityEstimator(), DRns(horizon=T))",
-        "check": "",
-        "doubt": "Hidden reasons, and a ``bias_mass`` above 0.1.",
-        "page": "guide/propensities",
-    },
-    "slates": {
-        "log": "A list was shown together, and you have the policy that composed it.",
-        "evaluator": "PseudoInverse(control_variates='multiple')",
-        "check": "SlateIPS()",
-        "doubt": "Is the reward roughly a sum over the places? With clicks by place, "
-        "the check is IndependentSlotIPS().",
-        "page": "guide/slates",
-    },
-    "slates_propensities": {
-        "log": "A list was shown together, and you know its probability only.",
-        "evaluator": "SlateIPS(self_normalized=True)",
-        "check": "",
-        "doubt": "Few lists match: the interval is wide.",
-        "page": "guide/slates",
-    },
-    "slot_clicks": {
-        "log": "Lists with clicks by place, without probabilities; the "
-        "logger ignored the context.",
-        "evaluator": "PositionScavenging(attention=AttentionDecay())",
-        "check": "",
-        "doubt": "The assumption on how people look at a page.",
-        "page": "guide/scavenging",
-    },
-    "slot_clicks_reordered": {
-        "log": "The same, and your policy only sorts what was shown.",
-        "evaluator": "ReorderingScavenging(attention=AttentionDecay())",
-        "check": "",
-        "doubt": "Ranks that were learned from the same clicks.",
-        "page": "guide/scavenging",
-    },
-    "slates_unknown": {
-        "log": "A list was shown together, without probabilities and without clicks by "
-        "place.",
-        "evaluator": STOP,
-        "check": "",
-        "doubt": "Only a reward model can be used, and no interval includes its error. "
-        "Pass ``logging_policy``.",
-        "page": "guide/slates",
-    },
-}
 
+def _row(rule):
+    """Return a rule as a row: its evaluators are written in code."""
+    horizon = {"horizon": Named("T")} if isinstance(rule.use, type) else {}
+    evaluator, check = parts_of(rule, rule.step, **horizon)
+    return {
+        "log": rule.log,
+        "evaluator": code_of(evaluator) if evaluator else STOP,
+        "check": code_of(check) if check else "",
+        "doubt": rule.doubt,
+        "page": rule.page,
+    }
+
+
+SITUATIONS = {name: _row(rule) for name, rule in RULES.items()}
 # Why `suggest` names no evaluator. The first names are those of the situation.
 STOPS = {
-    "deterministic": {
-        "log": "The system always takes the same action in the same context.",
-        "do": "Let the system explore, or add the rounds of another system.",
-        "says": "The logger seems to have no choice",
-        "page": "guide/propensities",
-    },
-    "deterministic, several loggers": {
-        "log": "Several fixed rules decided, and your policy learns while it acts.",
-        "do": "Evaluate the policy as it is now: ``policy.frozen()``.",
-        "says": "Each logger had no choice",
-        "page": "guide/multi_logger",
-    },
-    "misfit": {
-        "log": "The propensities do not fit the logged actions.",
-        "do": "Correct the propensities. ``logs.audit()`` shows the rounds.",
-        "says": "The propensities do not fit the logged actions",
-        "page": "guide/audit",
-    },
-    "learner_weighted": {
-        "log": "Your policy learns while it acts, and the sample weights of the rounds "
-        "differ.",
-        "do": "Use rounds that were not subsampled, or ``policy.frozen()``.",
-        "says": "The policy learns from a history",
-        "page": "guide/evaluators",
-    },
-    "slates_unknown": {
-        "log": "A list was shown together, without probabilities and without clicks by "
-        "place.",
-        "do": "Pass ``logging_policy`` to ``SlateLogs``.",
-        "says": "The log has no logging policy",
-        "page": "guide/slates",
-    },
-    "slates_unknown, clicks by place": {
-        "log": "Lists with clicks by place, without probabilities, and the context "
-        "predicts the items.",
-        "do": "Pass ``logging_policy`` to ``SlateLogs``.",
-        "says": "The context predicts which items are shown",
-        "page": "guide/scavenging",
-    },
-    "any, with a policy": {
-        "log": "The policy takes none of the logged actions.",
-        "do": "Collect rounds with a system closer to the policy.",
-        "says": "The policy takes none of the logged actions",
-        "page": "guide/evaluators",
-    },
+    name: stop._asdict() | {"says": stop.text}
+    for name, stop in STOPS_OF_SUGGEST.items()
 }
 
 # Doubts about any of these rows; the evaluator stays.

@@ -16,7 +16,7 @@ from skope_ope._shell._evaluate import recommendation, start_report
 from skope_ope.datasets._load import load_classification
 from skope_ope.datasets._synthetic import make_logs_from_classification
 from skope_ope.evaluators._evaluate import quiet_table
-from skope_ope.evaluators._names import DEFAULTS
+from skope_ope.evaluators._rules import DEFAULTS
 from skope_ope.policies import ClassifierPolicy, action_probabilities
 
 BIASED_EVALUATORS = ("DirectMethod", "DRos")  # beside the default ones, as a warning

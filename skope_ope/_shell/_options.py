@@ -13,7 +13,8 @@ from skope_ope._shell._evaluate import run_evaluate
 from skope_ope._shell._policies import integer, names, number_in, propensity
 from skope_ope._shell._require import requirement
 from skope_ope._texts import harmless
-from skope_ope.evaluators._names import DEFAULTS, STATIC, names_for
+from skope_ope.evaluators._names import STATIC, names_for
+from skope_ope.evaluators._rules import DEFAULTS
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._policy_files import LEARNERS
 from skope_ope.readers._read_logs import LOG_FORMATS

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skope_ope.evaluators._names import default_evaluators, evaluator_named
+from skope_ope.evaluators._names import evaluator_named
+from skope_ope.evaluators._rules import default_evaluators
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.base._question import policies_by_name, question_about
 from skope_ope.evaluators.core._wrapped import bare, name_of, with_seed

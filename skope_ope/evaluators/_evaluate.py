@@ -20,7 +20,7 @@ from skope_ope._types import (
     SplitterLike,
 )
 from skope_ope.evaluators._asked import asked
-from skope_ope.evaluators._recommended import recommend
+from skope_ope.evaluators._rules import recommend
 from skope_ope.evaluators._value_table import ValueTable, rows_of, warn_once
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.base._question import refuse_weights

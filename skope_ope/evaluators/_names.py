@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Evaluators by name: the families' classes, and the rows of the first table."""
+"""Evaluators by name: the classes of the families, and the forms of the rules."""
 
 from inspect import Parameter, signature
 
@@ -15,62 +15,10 @@ from skope_ope.evaluators import (
     slate,
     static,
 )
+from skope_ope.evaluators._rules import FORMS
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.multi_logger import MultiLoggerDR, MultiLoggerIPS
-from skope_ope.evaluators.slate import (
-    IndependentSlotIPS,
-    PseudoInverse,
-    SlateDirectMethod,
-    SlateIPS,
-)
-from skope_ope.evaluators.static import IPS, SNDR, SNIPS, DirectMethod, DoublyRobust
-from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._validation import has_slot_rewards
-from skope_ope.logs.checks._propensity_sums import acting_loggers
-
-# What rows need beyond actions and rewards. None of these leaves a bias out of its
-# interval by design; where nothing is known, a model is all that there is.
-PROPENSITIES = "propensities"
-ALL_LOGGERS = "the probabilities of all loggers (logger_proba)"
-SLATE_PROPENSITIES = "propensities or a logging policy"
-LOGGING_POLICY = "a logging policy"
-
-DEFAULTS = {
-    "IPS": IPS(),
-    "SNIPS": SNIPS(),
-    "DoublyRobust": DoublyRobust(),
-    "SNDR": SNDR(),
-}
-BALANCED = {
-    "BalancedIPS": MultiLoggerIPS(pooling="balanced"),
-    "BalancedDR": MultiLoggerDR(pooling="balanced"),
-}
-MODEL_ALONE = {"DirectMethod": DirectMethod()}
-SLATE_IPS = {"SlateIPS": SlateIPS()}
-SLATE_RATIO = {"wIPS": SlateIPS(self_normalized=True)}
-PSEUDO_INVERSES = {
-    "PseudoInverse": PseudoInverse(),
-    "wPI": PseudoInverse(self_normalized=True),
-    "ControlledPI": PseudoInverse(control_variates="multiple"),
-}
-SLOT_BY_SLOT = {"IndependentSlotIPS": IndependentSlotIPS()}
-SLATE_MODEL_ALONE = {"SlateDirectMethod": SlateDirectMethod()}
-# What a row is whose name is no name of a class, but of settings of one.
-SETTINGS = {
-    "BalancedIPS": "MultiLoggerIPS with the mixture of all loggers",
-    "BalancedDR": "MultiLoggerDR with the mixture of all loggers",
-    "wIPS": "SlateIPS, divided by the sum of the weights",
-    "wPI": "PseudoInverse, divided by the sum of the weights",
-    "ControlledPI": "PseudoInverse with multiple control variates",
-}
-FORMS = {
-    name: one
-    for name, one in (BALANCED | SLATE_RATIO | PSEUDO_INVERSES).items()
-    if name in SETTINGS
-}
-# What an evaluator may be given without becoming another estimator.
-INPUTS = {"reward_model", "cv", "random_state"}
+from skope_ope.logs import BanditLogs
 
 # -- names of classes -----------------------------------------------------------------
 FAMILIES = (static, sequential, scavenging, multi_logger, adaptive_logger, slate)
@@ -134,48 +82,3 @@ def unknown_evaluator(name, kind=BanditLogs):
     return ValueError(
         f"evaluator {name!r} is unknown; there are {', '.join(known)}.{meant}"
     )
-
-
-# -- rows of the first table ----------------------------------------------------------
-def default_evaluators(logs, n_loggers=None):
-    """Return the evaluators of the first table, and what the others need."""
-    if isinstance(logs, SlateLogs):
-        if logs.logging_policy is not None:
-            by_slot = SLOT_BY_SLOT if has_slot_rewards(logs) else {}
-            return SLATE_IPS | PSEUDO_INVERSES | by_slot, {}
-        left_out = dict.fromkeys(PSEUDO_INVERSES, LOGGING_POLICY)
-        of_weights = SLATE_IPS | SLATE_RATIO
-        if logs.propensity is not None:
-            return of_weights, left_out
-        left_out = dict.fromkeys(of_weights, SLATE_PROPENSITIES) | left_out
-        return dict(SLATE_MODEL_ALONE), left_out
-    if logs.propensity is None:
-        return dict(MODEL_ALONE), dict.fromkeys(DEFAULTS, PROPENSITIES)
-    if (acting_loggers(logs) if n_loggers is None else n_loggers) == 1:
-        return dict(DEFAULTS), {}
-    if logs.logger_proba is None:
-        return dict(DEFAULTS), dict.fromkeys(BALANCED, ALL_LOGGERS)
-    return DEFAULTS | BALANCED, {}
-
-
-def is_one_of(evaluator, recommended):
-    """Whether an evaluator is a row of the first table, perhaps with another model."""
-    if type(evaluator) is not type(recommended):
-        return False
-    # not by `get_params`, which reads the signature of the class at every call
-    return all(
-        getattr(evaluator, name) == getattr(recommended, name)
-        for name in recommended._parameter_constraints
-        if name not in INPUTS
-    )
-
-
-def row_of(evaluator):
-    """Return the name of an evaluator's row, None where that is named by its class."""
-    rows = (name for name, one in FORMS.items() if is_one_of(evaluator, one))
-    return next(rows, None)
-
-
-def told_row(name):
-    """Return the name of a row and, where that is no name of a class, what it is."""
-    return f"{name} ({SETTINGS[name]})" if name in SETTINGS else name

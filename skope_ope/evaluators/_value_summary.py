@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skope_ope._types import ArrayLike, PolicyLike, RandomSeed, RewardModelLike
 from skope_ope.evaluators._asked import asked
-from skope_ope.evaluators._recommended import recommend
+from skope_ope.evaluators._rules import recommend
 from skope_ope.evaluators._summary_files import (
     NotRestored,
     common_facts,

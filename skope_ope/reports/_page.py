@@ -5,7 +5,7 @@
 import re
 from math import isfinite, isnan
 
-from skope_ope.evaluators._names import told_row
+from skope_ope.evaluators._rules import told_row
 from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.logs._html import (
     DARK,

@@ -27,7 +27,7 @@ from skope_ope.audit import VerdictThresholds, verdict
 from skope_ope.audit._audit import audits
 from skope_ope.audit._result import Audit
 from skope_ope.evaluators._evaluate import quiet_table
-from skope_ope.evaluators._recommended import plain_row
+from skope_ope.evaluators._rules import plain_row
 from skope_ope.evaluators._value_table import ValueTable, warn_once
 from skope_ope.evaluators.base._question import SINGLE, policies_by_name
 from skope_ope.logs import BanditLogs, SlateLogs

@@ -28,8 +28,13 @@ from skope_ope.evaluators._asked import (
     with_evaluators,
 )
 from skope_ope.evaluators._evaluate import quiet_table
-from skope_ope.evaluators._names import default_evaluators, evaluator_named, row_of
-from skope_ope.evaluators._recommended import plain_row, recommended_evaluator
+from skope_ope.evaluators._names import evaluator_named
+from skope_ope.evaluators._rules import (
+    default_evaluators,
+    plain_row,
+    recommended_evaluator,
+    row_of,
+)
 from skope_ope.evaluators._value_table import warn_once
 from skope_ope.evaluators.base._question import (
     SINGLE,

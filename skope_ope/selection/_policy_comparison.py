@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from scipy.optimize import brentq
 
-from skope_ope.evaluators._names import told_row
+from skope_ope.evaluators._rules import told_row
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.core._evidence import (
     ESTIMATED,

@@ -19,23 +19,20 @@ from sklearn.utils import check_random_state
 from skope_ope._parallel import run_tasks
 from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.evaluators._asked import is_of_logged_actions
-from skope_ope.evaluators._recommended import (
+from skope_ope.evaluators._rules import (
+    RULES,
     learns,
     misfit_reason,
     misfits,
     recommended_evaluator,
+    situation_of,
 )
 from skope_ope.evaluators.adaptive_logger import AdaptiveDR, AdaptiveIPS
 from skope_ope.evaluators.base._question import policies_by_name, several_times
 from skope_ope.evaluators.core._rounds import combined_weights
 from skope_ope.evaluators.core._wrapped import with_seed
-from skope_ope.evaluators.multi_logger import MultiLoggerIPS
 from skope_ope.evaluators.scavenging import (
-    AttentionDecay,
-    ExplorationScavenging,
-    PositionScavenging,
     ReorderingPolicy,
-    ReorderingScavenging,
 )
 from skope_ope.evaluators.scavenging._arms import strata_of
 from skope_ope.evaluators.scavenging._predictability import (
@@ -44,11 +41,10 @@ from skope_ope.evaluators.scavenging._predictability import (
     item_predictability,
     predictability,
 )
-from skope_ope.evaluators.sequential import DRns, Replay
+from skope_ope.evaluators.sequential import DRns
 from skope_ope.evaluators.sequential._acceptance import n_offered
 from skope_ope.evaluators.sequential._replay import UNIFORM_TOLERANCE
-from skope_ope.evaluators.slate import IndependentSlotIPS, SlateIPS
-from skope_ope.evaluators.static import SNIPS
+from skope_ope.evaluators.slate import IndependentSlotIPS
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._folds import folds_of
 from skope_ope.logs._html import Markup, bullets, card, element, joined, pairs
@@ -59,26 +55,110 @@ from skope_ope.logs.checks._propensity_sums import acting_loggers, estimating_st
 from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
 from skope_ope.reward_models._sources import check_prefit
 from skope_ope.selection._suggested_doubts import (
-    ADAPTIVE,
-    BLIND,
     LATER_ROUNDS,
-    NO_CHOICE,
-    NO_CHOICES,
-    NO_PROPENSITIES_OF_SLATES,
     NO_RECORDS,
-    NOTHING_HIDDEN,
-    POOLED,
-    PREDICTED_ITEMS,
     QUESTIONS,
     ROUNDS_PER_MODEL,
-    SLOT_CLICKS,
-    SUMS_OVER_SLOTS,
-    UNPREDICTED,
+    STOPS,
     USERS_ASKED,
-    WEIGHTED_ROUNDS,
     doubts_of,
     with_model_of_actions,
 )
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The evaluator that fits a log, why, and what to doubt.
+
+    Made by `suggest`.
+
+    Parameters
+    ----------
+    situation : str
+        Short name of the kind of log, as in the table of the guide.
+    evaluator : evaluator, Pipeline or None
+        Unfitted. A Pipeline has a step that adds what the logs lack. `None`: no
+        evaluator can answer.
+    check : evaluator, Pipeline or None
+        A second evaluator, unfitted. Its value should be about the same.
+    interval : str
+        The `method` that ``value.confidence_interval`` takes.
+    stop : str or None
+        Why this log cannot answer, and what would help; `None` if it can.
+    reasons : tuple of str
+        Why this evaluator and this interval.
+    doubts : dict of str
+        What to doubt, a sentence by the name of each doubt.
+    assumptions : tuple of str
+        Assumptions that no log can show.
+    questions : tuple of str
+        Questions that only you can answer, and what follows from the answer.
+    link : str
+        The page of the guide to read, such as "guide/evaluators".
+    code : str
+        Code that runs with your `logs` and `policy`.
+
+    Examples
+    --------
+    >>> from skope_ope import suggest
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> found = suggest(policy, logs)
+    >>> found.evaluator, found.check, found.interval, found.stop
+    (DoublyRobust(), SNIPS(), 'auto', None)
+    """
+
+    situation: str
+    evaluator: Any = None
+    check: Any = None
+    interval: str = "auto"
+    stop: str | None = None
+    reasons: tuple[str, ...] = ()
+    doubts: dict[str, str] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    link: str = "which_evaluator"
+    code: str = ""
+
+    def _lines(self):
+        """Return pairs of a heading and a text, in the order in which they are told."""
+        if self.stop is not None:
+            lines = [("stop", self.stop)]
+        else:
+            lines = [("evaluator", code_of(self.evaluator))]
+            if self.check is not None:
+                lines.append(("check", code_of(self.check)))
+            lines.append(("interval", self.interval))
+        many = (
+            ("because", self.reasons),
+            ("doubt", self.doubts.values()),
+            ("assumes", self.assumptions),
+            ("ask", self.questions),
+        )
+        lines += [(name, text) for name, texts in many for text in texts]
+        return [*lines, ("read", self.link)]
+
+    def __repr__(self) -> str:
+        lines, last = [], None
+        for name, text in self._lines():
+            lines += wrapped(text, f"{'' if name == last else name:<11}", " " * 11)
+            last = name
+        if self.code:
+            lines += ["", *self.code.splitlines()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        told = {}
+        for name, text in self._lines():
+            told.setdefault(name, []).append(text)
+        rows = {
+            name: texts[0] if len(texts) == 1 else bullets(texts)
+            for name, texts in told.items()
+        }
+        lines = [joined(line, Markup("\n")) for line in self.code.splitlines()]
+        code = element("pre", *lines) if lines else ""
+        return card("Suggestion", pairs(rows), code)
+
 
 ESTIMATORS = {
     "PropensityEstimator": PropensityEstimator,
@@ -223,24 +303,53 @@ def _with_given(evaluator, given, seed):
     return evaluator if seed is None else with_seed(evaluator, check_random_state(seed))
 
 
-def _answer(situation, evaluator, *reasons, check=None, link, assumes=()):
-    """Return the arguments of a `Suggestion`, to which doubts are added."""
+def _answer(situation, logs, *reasons, **given):
+    """Return the arguments of a `Suggestion` by a rule, to which doubts are added."""
+    rule = RULES[situation]
+    evaluator, check = parts_of(rule, estimating_step(logs), **given)
     return {
         "situation": situation,
-        "evaluator": None if evaluator is None else clone(evaluator),
+        "evaluator": evaluator,
         "check": check,
         "stop": None,
         "reasons": reasons,
-        "doubts": {},
-        "assumptions": (LATER_ROUNDS, *assumes),
+        "doubts": dict(rule.doubts),
+        "assumptions": (LATER_ROUNDS, *rule.assumes),
         "questions": QUESTIONS,
-        "link": f"guide/{link}",
+        "link": rule.page,
     }
 
 
-def _stopped(situation, stop, link="propensities"):
+def parts_of(rule, step, **given):
+    """Return what a rule takes and its check; what needs the step comes behind it."""
+    # `given` are parameters of what the rule names by its class.
+    from sklearn.pipeline import make_pipeline
+
+    parts = {"use": rule.evaluator, "check": rule.check}
+    if isinstance(rule.use, type):
+        parts["use"] = rule.use(**given)
+    parts = {name: one if one is None else clone(one) for name, one in parts.items()}
+    for name in rule.after_step if rule.step else ():
+        if parts[name] is not None:
+            parts[name] = make_pipeline(ESTIMATORS[step](), parts[name])
+    return parts.values()
+
+
+def _stopped(name, text=None):
     """Return the arguments of a `Suggestion` of no evaluator."""
-    return _answer(situation, None, link=link) | {"stop": stop}
+    return {
+        "situation": name.split(",")[0],
+        "stop": text or STOPS[name].text,
+        "doubts": {},
+        "assumptions": (LATER_ROUNDS,),
+        "questions": QUESTIONS,
+        "link": STOPS[name].page,
+    }
+
+
+def _because(situation):
+    """Return the reason of a rule as a sentence."""
+    return _as_sentence(RULES[situation].reason)
 
 
 def _for(logs, policy):
@@ -252,7 +361,7 @@ def _for(logs, policy):
     alarms = misfits(logs)
     if logs.propensity_estimated:  # what it says of the same log without them
         if predictability(logs, logs.action_index).certain:
-            return _stopped("deterministic", NO_CHOICE)
+            return _stopped("deterministic")
         found = logs._estimated_propensity_findings[1]
         alarms = [one for one in found if one.severity == "error"]
     if alarms:
@@ -261,77 +370,32 @@ def _for(logs, policy):
         return _of_learner(logs)
     learned = adaptive_logger_findings(logs)[1]
     if learned:
-        return _answer(
-            "adaptive_logger",
-            AdaptiveDR(),
-            learned[0].found,
-            *ADAPTIVE,
-            link="adaptive_logs",
-        )
+        reasons = learned[0].found, _because("adaptive_logger")
+        return _answer("adaptive_logger", logs, *reasons)
     return _of_known(logs)
 
 
 def _of_misfits(logs, alarms):
     """Return the answer where the logger does not fit what was logged."""
-    stop = f"{_as_sentence(misfit_reason(logs))} {alarms[0].text}"
-    return _stopped("misfit", stop, "audit")
+    text = f"{_as_sentence(misfit_reason(logs))} {alarms[0].text}"
+    return _stopped("misfit", text)
 
 
-def _of_known(logs, more=(), step=None):
-    """Return the answer of the rule of `evaluate`, perhaps behind a step."""
-    rule = recommended_evaluator(logs, more=more)
-    several = acting_loggers(logs) > 1
-    check, situation = SNIPS(), "one_logger"
-    assumes, reasons, link = (), [_as_sentence(rule.reason)], "evaluators"
-    if several:
-        balanced = rule.name == "BalancedDR"
-        situation = "several_loggers" if balanced else "several_loggers_apart"
-        if balanced:
-            check = MultiLoggerIPS(pooling="balanced", self_normalized=True)
-        assumes, link = (POOLED,) if balanced else (), "multi_logger"
-    found = _answer(
-        situation, rule.evaluator, *reasons, check=check, link=link, assumes=assumes
-    )
-    return found if step is None else _on_estimates(found, step)
-
-
-def _of_learner(logs, step=None):
-    """Return the answer for a policy that learns, perhaps behind a step."""
-    if combined_weights(logs, None) is not None:
-        return _stopped("learner_weighted", WEIGHTED_ROUNDS, "evaluators")
-    if step is None:
-        return _answer(*for_learner(logs), link="evaluators")
-    if acting_loggers(logs) > 1 and _all_certain(logs):
-        return _stopped("deterministic", NO_CHOICES, "multi_logger")
-    return _on_estimates(_answer(*for_learner(logs, known=False), link=""), step)
-
-
-def _on_estimates(found, step):
-    """Return an answer whose evaluators come behind a step that estimates."""
-    for place in ("evaluator", "check"):
-        if found[place] is not None:
-            found[place] = _behind(step, found[place])
-    later, *assumed = found["assumptions"]
-    return found | {
-        "situation": f"{found['situation']}_unknown",
-        "reasons": (NO_RECORDS, *found["reasons"]),
-        "assumptions": (later, NOTHING_HIDDEN, *assumed),
-        "link": "guide/propensities",
-    }
-
-
-def _behind(step, evaluator):
-    from sklearn.pipeline import make_pipeline
-
-    return make_pipeline(ESTIMATORS[step](), clone(evaluator))
+def _of_known(logs, more=(), reasons=()):
+    """Return the answer of the rule of `evaluate`, where `more` is estimated."""
+    situation = situation_of(logs, more=more)
+    if more:
+        situation, reasons = f"{situation}_unknown", (*reasons, NO_RECORDS)
+    reason = _as_sentence(recommended_evaluator(logs, more=more).reason)
+    return _answer(situation, logs, *reasons, reason)
 
 
 def _of_certain_actions(logs, policy):
     """Return the answer where every propensity is 1: only several loggers explore."""
     if acting_loggers(logs) < 2:
-        return _stopped("deterministic", NO_CHOICE)
+        return _stopped("deterministic")
     if learns(policy):
-        return _stopped("deterministic", NO_CHOICES, "multi_logger")
+        return _stopped("deterministic, several loggers")
     if logs.logger_proba is not None:
         return _of_known(logs)
     return _without_propensities(logs, policy)
@@ -339,47 +403,28 @@ def _of_certain_actions(logs, policy):
 
 def _without_propensities(logs, policy):
     """Return the answer where nobody wrote down how likely the actions were."""
-    step = estimating_step(logs)
     more = {"propensity"}
     asked = predictability(logs, logs.action_index)
     if asked.certain:  # several loggers that act alike have no choice, either
-        return _stopped("deterministic", NO_CHOICE)
+        return _stopped("deterministic")
     if learns(policy):
-        return _of_learner(logs, step)
+        return _of_learner(logs, known=False)
     if acting_loggers(logs) > 1:
-        return _of_known(logs, more | {"logger_proba"}, step)
+        return _of_known(logs, more | {"logger_proba"})
     if asked.z > LOW_Z:
-        found = _of_known(logs, more, step)
-        found["reasons"] = (
+        reason = (
             "The context predicts the logged actions "
-            f"({asked.z:.1f} standard errors), so the logger looked at it.",
-            *found["reasons"],
+            f"({asked.z:.1f} standard errors), so the logger looked at it."
         )
-        return found
-    return _of_blind_logger(logs, more, step)
-
-
-def _all_certain(logs):
-    """Tell whether none of several loggers seems to have had a choice."""
-    rounds_of = (logs[logs.logger_index == k] for k in np.unique(logs.logger_index))
-    return all(predictability(one, one.action_index).certain for one in rounds_of)
-
-
-def _of_blind_logger(logs, more, step):
-    """Return the answer for a logger that did not look at the context."""
+        return _of_known(logs, more, (reason,))
     strata = _offer_strata(logs)
-    if strata is not None and len(logs) < ROUNDS_PER_MODEL * logs.n_actions * (
-        strata.max() + 1
-    ):
-        return _of_known(logs, more, step)  # too few rounds in each set of offers
-    return _answer(
-        "blind_logger",
-        ExplorationScavenging(strata=None if strata is None else "available"),
-        UNPREDICTED,
-        check=_behind(step, SNIPS()),
-        link="scavenging",
-        assumes=(BLIND,),
-    )
+    n_sets = 0 if strata is None else strata.max() + 1
+    if len(logs) < ROUNDS_PER_MODEL * logs.n_actions * n_sets:
+        return _of_known(logs, more)  # too few rounds in each set of offers
+    found = _answer("blind_logger", logs, _because("blind_logger"))
+    if strata is not None:
+        found["evaluator"].set_params(strata="available")
+    return found
 
 
 def _offer_strata(logs):
@@ -390,88 +435,69 @@ def _offer_strata(logs):
     return strata if strata.max() else None
 
 
+TRAJECTORIES = 20  # of a policy that learns, of which a standard error can be formed
+
+
+def _of_learner(logs, known=True):
+    """Return the answer for a policy that learns while it acts, with a horizon."""
+    if combined_weights(logs, None) is not None:
+        return _stopped("learner_weighted")
+    if not known and acting_loggers(logs) > 1 and _all_certain(logs):
+        return _stopped("deterministic, several loggers")
+    even = np.broadcast_to(1 / n_offered(logs), len(logs))
+    p = logs.propensity if known else even
+    uniform = known and not (np.abs(p - even) > UNIFORM_TOLERANCE).any()
+    accepted = len(logs) * (p.mean() if uniform else np.quantile(p, DRns().q))
+    horizon = max(1, int(accepted / TRAJECTORIES))
+    situation = "learner_uniform" if uniform else "learner"
+    reasons = (
+        *(() if known else (NO_RECORDS,)),
+        "The policy learns while it acts, so its value depends on how many rounds it "
+        "acts.",
+        f"With horizon={horizon:,} about {TRAJECTORIES} trajectories fit into this "
+        "log. Set it to the number of rounds that your policy will act.",
+        _because(situation),
+    )
+    situation = situation if known else "learner_unknown"
+    return _answer(situation, logs, *reasons, horizon=horizon, random_state=0)
+
+
+def _all_certain(logs):
+    """Tell whether none of several loggers seems to have had a choice."""
+    rounds_of = (logs[logs.logger_index == k] for k in np.unique(logs.logger_index))
+    return all(predictability(one, one.action_index).certain for one in rounds_of)
+
+
 def _for_pages(logs, policy):
     """Return the answer for logs of slates."""
     if alarms := misfits(logs):
         return _of_misfits(logs, alarms)
-    rule = recommended_evaluator(logs)
-    if rule.name is None:
+    situation = situation_of(logs)
+    if situation == "slates_unknown":
         return _slates_without_propensities(logs, policy)
-    known = logs.logging_policy is not None
-    check = SlateIPS() if known else None
-    reasons = [_as_sentence(rule.reason)]
-    by_slot = has_slot_rewards(logs)
-    if known and by_slot:
-        check = IndependentSlotIPS()
-        reasons.append(
+    found = _answer(situation, logs, _because(situation))
+    if situation == "slates" and has_slot_rewards(logs):
+        found["check"] = IndependentSlotIPS()
+        found["reasons"] += (
             "Each slot has its own reward, and IndependentSlotIPS uses these "
-            "rewards. If early slots change what follows, use CascadeDR."
+            "rewards. If early slots change what follows, use CascadeDR.",
         )
-    situation = "slates" if known else "slates_propensities"
-    return _answer(
-        situation,
-        rule.evaluator,
-        *reasons,
-        check=check,
-        link="slates",
-        assumes=(SUMS_OVER_SLOTS,) if known else (),
-    )
+    return found
 
 
 def _slates_without_propensities(logs, policy):
     if logs.slot_reward is None:
-        return _stopped("slates_unknown", NO_PROPENSITIES_OF_SLATES, "slates")
-    reorders = isinstance(policy, ReorderingPolicy)
+        return _stopped("slates_unknown")
     if item_predictability(logs).z > HIGH_Z:
-        return _stopped("slates_unknown", PREDICTED_ITEMS, "scavenging")
-    evaluator = ReorderingScavenging if reorders else PositionScavenging
-    return _answer(
-        "slot_clicks_reordered" if reorders else "slot_clicks",
-        evaluator(attention=AttentionDecay()),
-        "The slots have clicks, and no propensities are known.",
-        link="scavenging",
-        assumes=SLOT_CLICKS,
-    )
+        return _stopped("slates_unknown, clicks by place")
+    reorders = isinstance(policy, ReorderingPolicy)
+    situation = "slot_clicks_reordered" if reorders else "slot_clicks"
+    return _answer(situation, logs, _because(situation))
 
 
 def _as_sentence(text):
     """Return a text without a full stop as a sentence."""
     return f"{text[0].upper()}{text[1:]}."
-
-
-# -- what is suggested for a policy that learns while it acts --------------------------
-
-TRAJECTORIES = 20  # of which a standard error can be formed
-
-
-def for_learner(logs, known=True):
-    """Return the situation, an evaluator with a horizon, and the reasons."""
-    offered = n_offered(logs)
-    even = np.broadcast_to(1 / offered, len(logs))
-    p = logs.propensity if known else even
-    uniform = known and not (np.abs(p - even) > UNIFORM_TOLERANCE).any()
-    evaluator = Replay if uniform else DRns
-    accepted = len(logs) * (p.mean() if uniform else np.quantile(p, DRns().q))
-    horizon = max(1, int(accepted / TRAJECTORIES))
-    reasons = [
-        "The policy learns while it acts, so its value depends on how many "
-        "rounds it acts.",
-        f"With horizon={horizon:,} about {TRAJECTORIES} trajectories fit into this "
-        "log. Set it to the number of rounds that your policy will act.",
-    ]
-    if uniform:
-        reasons.append(
-            "The logger was uniform, so accepted rounds are distributed as in a live "
-            "run."
-        )
-        situation = "learner_uniform"
-    else:
-        reasons.append(
-            "The logger was not uniform: DRns accepts rounds by their propensity. "
-            "Compare the value with q=0.01 and q=0.1."
-        )
-        situation = "learner"
-    return situation, evaluator(horizon=horizon, random_state=0), *reasons
 
 
 # -- the lines that `suggest` gives: they run where `logs` and `policy` are ------------
@@ -480,7 +506,7 @@ def for_learner(logs, known=True):
 def code_for(found, given=()):
     """Return lines of Python that do what is suggested."""
     evaluators = [one for one in (found["evaluator"], found["check"]) if one]
-    names = {name: _Named(name) for name in _without_code(dict(given))}
+    names = {name: Named(name) for name in _without_code(dict(given))}
     if names:  # a copy, since what is fitted or an array is not written in code
         evaluators = [_with_given(clone(one), names, None) for one in evaluators]
     steps = [one[0] for one in evaluators if hasattr(one, "steps")]
@@ -489,7 +515,7 @@ def code_for(found, given=()):
         return "\n".join(about + _code_lines(evaluators, steps))
 
 
-class _Named(str):
+class Named(str):
     """Stands in code for what the caller gave, by its name."""
 
     __slots__ = ()
@@ -544,100 +570,6 @@ def _place(kind):
         return package, kind.__name__
     public = [one for one in rest if one[0] != "_"]
     return ".".join([package, *public]), kind.__name__
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """The evaluator that fits a log, why, and what to doubt.
-
-    Made by `suggest`.
-
-    Parameters
-    ----------
-    situation : str
-        Short name of the kind of log, as in the table of the guide.
-    evaluator : evaluator, Pipeline or None
-        Unfitted. A Pipeline has a step that adds what the logs lack. `None`: no
-        evaluator can answer.
-    check : evaluator, Pipeline or None
-        A second evaluator, unfitted. Its value should be about the same.
-    interval : str
-        The `method` that ``value.confidence_interval`` takes.
-    stop : str or None
-        Why this log cannot answer, and what would help; `None` if it can.
-    reasons : tuple of str
-        Why this evaluator and this interval.
-    doubts : dict of str
-        What to doubt, a sentence by the name of each doubt.
-    assumptions : tuple of str
-        Assumptions that no log can show.
-    questions : tuple of str
-        Questions that only you can answer, and what follows from the answer.
-    link : str
-        The page of the guide to read, such as "guide/evaluators".
-    code : str
-        Code that runs with your `logs` and `policy`.
-
-    Examples
-    --------
-    >>> from skope_ope import suggest
-    >>> from skope_ope.datasets import make_bandit_logs
-    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
-    >>> found = suggest(policy, logs)
-    >>> found.evaluator, found.check, found.interval, found.stop
-    (DoublyRobust(), SNIPS(), 'auto', None)
-    """
-
-    situation: str
-    evaluator: Any = None
-    check: Any = None
-    interval: str = "auto"
-    stop: str | None = None
-    reasons: tuple[str, ...] = ()
-    doubts: dict[str, str] = field(default_factory=dict)
-    assumptions: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
-    link: str = "which_evaluator"
-    code: str = ""
-
-    def _lines(self):
-        """Return pairs of a heading and a text, in the order in which they are told."""
-        if self.stop is not None:
-            lines = [("stop", self.stop)]
-        else:
-            lines = [("evaluator", code_of(self.evaluator))]
-            if self.check is not None:
-                lines.append(("check", code_of(self.check)))
-            lines.append(("interval", self.interval))
-        many = (
-            ("because", self.reasons),
-            ("doubt", self.doubts.values()),
-            ("assumes", self.assumptions),
-            ("ask", self.questions),
-        )
-        lines += [(name, text) for name, texts in many for text in texts]
-        return [*lines, ("read", self.link)]
-
-    def __repr__(self) -> str:
-        lines, last = [], None
-        for name, text in self._lines():
-            lines += wrapped(text, f"{'' if name == last else name:<11}", " " * 11)
-            last = name
-        if self.code:
-            lines += ["", *self.code.splitlines()]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        told = {}
-        for name, text in self._lines():
-            told.setdefault(name, []).append(text)
-        rows = {
-            name: texts[0] if len(texts) == 1 else bullets(texts)
-            for name, texts in told.items()
-        }
-        lines = [joined(line, Markup("\n")) for line in self.code.splitlines()]
-        code = element("pre", *lines) if lines else ""
-        return card("Suggestion", pairs(rows), code)
 
 
 def code_of(evaluator):

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What to doubt of a log and of a policy on it, before anything is estimated."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from skope_ope._sklearn import inside
@@ -14,7 +16,7 @@ from skope_ope.audit._policy_checks import (
     unsupported_findings,
     weighted_reward_findings,
 )
-from skope_ope.evaluators._recommended import learns
+from skope_ope.evaluators._rules import learns
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.static import DoublyRobust
 from skope_ope.logs import SlateLogs
@@ -24,10 +26,8 @@ from skope_ope.logs.checks._log_facts import FactSums, log_facts
 from skope_ope.reward_models import ActionRewardModel
 
 TINY_LOG = 100  # rounds
-MANY_MODELS, ROUNDS_PER_MODEL = (
-    30,
-    50,
-)  # actions; rounds per action that a model of each would have
+MANY_MODELS = 30  # actions
+ROUNDS_PER_MODEL = 50  # of an action, that a model of it would have
 SHORT = 10  # rounds of a life
 OF_POLICY = (
     unsupported_findings,
@@ -40,9 +40,7 @@ TOLD_OF_LOG = ("few_rewards", "few_groups")
 
 def doubts_of(logs, policy, found):
     """Return what to doubt, and why to stop."""
-    unknown = found["situation"].endswith("unknown")
-    situation = "unknown" if unknown else found["situation"]
-    doubts = SITUATIONS.get(situation, {}) | _of_log(logs)
+    doubts = found["doubts"] | _of_log(logs)
     if policy is None:
         return doubts, None
     if learns(policy):
@@ -55,7 +53,7 @@ def doubts_of(logs, policy, found):
         weighed = _weighed(logs, found["situation"])
         rounds, checks = PolicyRounds(policy, weighed), OF_POLICY
         if rounds.overlap.sum_w == 0 and rounds.known:
-            stop = NO_OVERLAP
+            stop = STOPS["any, with a policy"].text
         elif rounds.known:
             doubts |= _of_events(logs, rounds)
     findings += [one for check in checks for one in check(rounds)[1]]
@@ -70,57 +68,6 @@ def _weighed(logs, situation):
     share = logs._logger_counts / logs._logger_counts.sum()
     one = dict.fromkeys(("logger_proba", "logging_proba"))
     return logs.replace(propensity=logs.logger_proba @ share, **one)
-
-
-# What is always to be doubted of logs of a kind.
-SITUATIONS = {
-    "unknown": {
-        "estimated_propensities": "The interval treats the estimated probabilities as "
-        "exact. A warning counts the rounds whose probability was raised to the floor."
-    },
-    "one_logger": {
-        "wrong_propensities": "Wrong probabilities bias every value: run "
-        "audit(policy, logs) first."
-    },
-    "several_loggers_apart": {
-        "support_of_each": "Every logger must be able to take all actions of the "
-        "policy. With logger_proba (see logs.with_logger_policies) one logger is "
-        "enough for each action: MultiLoggerDR(pooling='balanced')."
-    },
-    "several_loggers": {
-        "trends": "Loggers that acted at different times saw different rounds: "
-        "logger_overlap(policy, logs) compares them. by('logger') of a "
-        "balanced value does not give the value of each logger."
-    },
-    "blind_logger": {
-        "trends": "If the logger took one action at a time, a change over time looks "
-        "like an effect of the actions."
-    },
-    "learner_uniform": {
-        "few_trajectories": "With few trajectories the standard error is uncertain. "
-        "A single trajectory has no standard error."
-    },
-    "learner": {
-        "bias_mass": "If the diagnostic bias_mass is above 0.1, the simulated "
-        "history differs from a live one."
-    },
-    "adaptive_logger": {
-        "given_up": "Few rounds have the actions that the logger gave up. For one "
-        "fixed action use weighting='two_point'."
-    },
-    "slates": {
-        "sum_over_slots": "If items of a slate compete or help each other, the sum "
-        "over slots is wrong: compare with SlateIPS."
-    },
-    "slot_clicks": {
-        "attention": "If attention is estimated from the same clicks, the error is "
-        "larger: pages are resampled."
-    },
-    "slot_clicks_reordered": {
-        "learned_ranks": "Ranks that were learned from the same clicks give too good "
-        "a value."
-    },
-}
 
 
 def _of_log(logs):
@@ -221,76 +168,88 @@ def with_model_of_actions(evaluator, logs):
 
 # -- sentences of `suggest`: what no log shows, and what only its owner knows ----------
 
-# -- assumptions ----------------------------------------------------------------------
 LATER_ROUNDS = (
     "An action does not change the later contexts or rewards of the same user. If it "
     "does, stop: that is reinforcement learning, which this package does not do."
 )
-NOTHING_HIDDEN = (
-    "The context holds everything that the logger looked at. Hidden reasons bias every "
-    "value; value.sensitivity() shows by how much they could."
-)
-BLIND = (
-    "The logger ignored the context. A classifier can disprove this, but cannot "
-    "prove it."
-)
-POOLED = "All loggers saw the same kind of contexts."
-SUMS_OVER_SLOTS = "The reward of a slate is about a sum over its slots."
-SLOT_CLICKS = (
-    "Pages were composed without looking at the context.",
-    "A user clicks only items that he or she looks at, and the click then "
-    "depends on the item alone.",
-)
-
-# -- questions ------------------------------------------------------------------------
 USERS_ASKED = "Do users come back? Then pass group=user, so that errors count users."
 QUESTIONS = (
     "Is the reward what you are paid for, and has it arrived for every round?",
     USERS_ASKED,
     "Will the system work as it did when these rounds were logged?",
 )
-
-# -- reasons --------------------------------------------------------------------------
-ADAPTIVE = (
-    "AdaptiveDR stays unbiased while the logger learns. It needs the recorded "
-    "probabilities and the order of the rounds in time.",
-)
 NO_RECORDS = (
     "No probabilities were recorded, so they are estimated. If you can, compute them "
     "from the logger's code instead: this is exact."
 )
-UNPREDICTED = (
-    "No classifier predicts the logged actions from the context. If the logger "
-    "ignores the context, no probabilities are needed."
-)
 
-# -- stop -----------------------------------------------------------------------------
-NO_CHOICE = (
-    "The logger seems to have no choice: whenever the context is the same, it takes "
-    "the same action. So the log has no information on the other actions. Let the "
-    "logger explore, or add the rounds of another logger that decides otherwise."
-)
-NO_CHOICES = (
-    "Each logger had no choice. To evaluate a policy that learns, the logger of each "
-    "round must be able to take several actions. Evaluate the policy as it is now, "
-    "policy.frozen()."
-)
-WEIGHTED_ROUNDS = (
-    "The policy learns from a history of whole rounds, but the sample weights of these "
-    "rounds differ. Use rounds that were not subsampled, or evaluate the policy as it "
-    "is now, policy.frozen()."
-)
-NO_PROPENSITIES_OF_SLATES = (
-    "The log has no logging policy, no propensities and no rewards of slots. Only a "
-    "reward model can be used, and no interval includes its error. Pass "
-    "logging_policy=... to SlateLogs."
-)
-PREDICTED_ITEMS = (
-    "The context predicts which items are shown, and no propensities are known. So the "
-    "log cannot separate the effect of an item from that of its audience. Pass "
-    "logging_policy=... to SlateLogs."
-)
-NO_OVERLAP = (
-    "The policy takes none of the logged actions, so the logged rewards have no "
-    "information on it. Collect logs closer to the policy."
-)
+
+class Stop(NamedTuple):
+    """Why `suggest` names no evaluator."""
+
+    log: str  # what is known of the log, in words of the guide
+    do: str  # what helps, likewise
+    text: str  # what is said, or how it begins
+    page: str  # the page of the guide to read
+
+
+# The first names are those of the situation.
+STOPS = {
+    "deterministic": Stop(
+        log="The system always takes the same action in the same context.",
+        do="Let the system explore, or add the rounds of another system.",
+        text="The logger seems to have no choice: whenever the context is the same, it "
+        "takes the same action. So the log has no information on the other actions. "
+        "Let the logger explore, or add the rounds of another logger that decides "
+        "otherwise.",
+        page="guide/propensities",
+    ),
+    "deterministic, several loggers": Stop(
+        log="Several fixed rules decided, and your policy learns while it acts.",
+        do="Evaluate the policy as it is now: ``policy.frozen()``.",
+        text="Each logger had no choice. To evaluate a policy that learns, the logger "
+        "of each round must be able to take several actions. Evaluate the policy as "
+        "it is now, policy.frozen().",
+        page="guide/multi_logger",
+    ),
+    "misfit": Stop(
+        log="The propensities do not fit the logged actions.",
+        do="Correct the propensities. ``logs.audit()`` shows the rounds.",
+        text="The propensities do not fit the logged actions",
+        page="guide/audit",
+    ),
+    "learner_weighted": Stop(
+        log="Your policy learns while it acts, and the sample weights of the rounds "
+        "differ.",
+        do="Use rounds that were not subsampled, or ``policy.frozen()``.",
+        text="The policy learns from a history of whole rounds, but the sample weights "
+        "of these rounds differ. Use rounds that were not subsampled, or evaluate the "
+        "policy as it is now, policy.frozen().",
+        page="guide/evaluators",
+    ),
+    "slates_unknown": Stop(
+        log="A list was shown together, without probabilities and without clicks by "
+        "place.",
+        do="Pass ``logging_policy`` to ``SlateLogs``.",
+        text="The log has no logging policy, no propensities and no rewards of slots. "
+        "Only a reward model can be used, and no interval includes its error. Pass "
+        "logging_policy=... to SlateLogs.",
+        page="guide/slates",
+    ),
+    "slates_unknown, clicks by place": Stop(
+        log="Lists with clicks by place, without probabilities, and the context "
+        "predicts the items.",
+        do="Pass ``logging_policy`` to ``SlateLogs``.",
+        text="The context predicts which items are shown, and no propensities are "
+        "known. So the log cannot separate the effect of an item from that of its "
+        "audience. Pass logging_policy=... to SlateLogs.",
+        page="guide/scavenging",
+    ),
+    "any, with a policy": Stop(
+        log="The policy takes none of the logged actions.",
+        do="Collect rounds with a system closer to the policy.",
+        text="The policy takes none of the logged actions, so the logged rewards have "
+        "no information on it. Collect logs closer to the policy.",
+        page="guide/evaluators",
+    ),
+}
