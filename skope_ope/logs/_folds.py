@@ -124,11 +124,7 @@ def sums_of_others(cells):
 
 def repeated_positions(logs):
     """Positions of the rows by origin where a row occurs more than once, or None."""
-    position = logs._position
-    if not isinstance(position, np.ndarray):  # the rows as they were built
-        return None
-    rises = (position[1:] > position[:-1]).all()
-    return None if rises or len(np.unique(position)) == len(position) else position
+    return logs._position if logs._repeats_rows else None
 
 
 def folds_of(cv, logs, y=None):

@@ -16,13 +16,13 @@ from scipy.special import bdtrc, pdtr
 
 from skope_ope.logs._coded_labels import column_codes
 from skope_ope.logs._labels import GOLDEN, HALF_WORD, has_no_text, row_blocks
+from skope_ope.logs._row_container import SPARSE
 from skope_ope.logs._validation import frame_names, is_frame, is_missing
 
 DISTINCT = 0.999  # share of the fitted rows whose content tells them apart
 WHOLE = 0.99  # share of the contexts that come back whose action comes back, too
 ANEW_CHANCE = 1e-3  # that rounds drawn anew look like those that come back
 _SITUATION = ~np.uint64(2**24 - 1)  # 40 bits tell the situation, 24 what was done
-SPARSE = 64  # positions per row from which on rows are few of many
 _REST = np.uint64(40)
 _RATES = np.logspace(-9, 0, 400)
 

@@ -49,6 +49,40 @@ def is_drawn(origin):
     return len(origin) == 32 and set(origin) <= set("0123456789abcdef")
 
 
+SPARSE = 64  # positions per row from which on rows are few of many
+
+
+def order_of_positions(position):
+    """Return the rows by rising position, those of one position as they stand."""
+    marked = _marked(position)
+    if marked is None or np.count_nonzero(marked) < len(position):
+        return np.argsort(position, kind="stable")
+    rows = np.empty(len(marked), dtype=np.intp)  # each has its own: no sort is needed
+    rows[position - position.min()] = np.arange(len(position))
+    return rows[marked]
+
+
+def distinct(position):
+    """Tell whether no position occurs twice."""
+    if (position[1:] > position[:-1]).all():
+        return True
+    marked = _marked(position)
+    found = len(np.unique(position)) if marked is None else np.count_nonzero(marked)
+    return int(found) == len(position)
+
+
+def _marked(position):
+    """Tell of all numbers from the lowest position on which occur, None if few do."""
+    if not len(position):
+        return None
+    low, high = int(position.min()), int(position.max())
+    if high - low >= SPARSE * len(position):
+        return None
+    marked = np.zeros(high - low + 1, dtype=bool)
+    marked[position - low] = True
+    return marked
+
+
 def take_rows(values, key):
     """Rows `key` (an int array or a slice) of an array, sparse matrix or frame."""
     if isinstance(key, np.ndarray) and isinstance(values, np.ndarray):
@@ -131,6 +165,18 @@ class RowContainer:
             rows = np.arange(*rows.indices(len(self)))
         return rows + first if first else rows
 
+    @cached_property
+    def _stored_order(self):
+        """The rows in the order of the logs that they were taken from."""
+        if self._in_order:
+            return np.arange(len(self))
+        return order_of_positions(self._position)
+
+    @cached_property
+    def _repeats_rows(self):
+        """Whether a row was taken more than once."""
+        return isinstance(self._position, np.ndarray) and not distinct(self._position)
+
     def _called(self, rows):
         """Return what messages call some rows: in samples, their place in the log."""
         return self._positions_at(rows) if self._by_position else rows
@@ -205,10 +251,13 @@ class RowContainer:
         if key.dtype.kind not in "iu":
             raise IndexError(f"rows must be integers or booleans, got {key.dtype}.")
         n = len(self)
-        outside = np.flatnonzero((key < -n) | (key >= n))
-        if outside.size:
+        if key.min() < -n or key.max() >= n:
+            outside = np.flatnonzero((key < -n) | (key >= n))
             raise IndexError(f"row {key[outside[0]]} is out of range: {n} rows.")
-        return _as_slice(np.where(key < 0, key + n, key))
+        key = key.astype(np.intp)  # a copy: positions are kept
+        if key.min() < 0:
+            key[key < 0] += n
+        return _as_slice(key)
 
     def __getitem__(self, key: Any) -> Self:
         key = self._row_key(key)
@@ -323,9 +372,7 @@ class RowContainer:
 
 def in_stored_order(logs):
     """Return rows in the order of the logs that they were taken from."""
-    if logs._in_order:
-        return logs
-    return logs[np.argsort(logs.row_id.position, kind="stable")]
+    return logs if logs._in_order else logs[logs._stored_order]
 
 
 def _as_slice(rows):

@@ -53,7 +53,7 @@ def learning_findings(logs, most=AUDITED):
         return []
     rounds = slice(most)
     if not logs._in_order:
-        rounds = np.argsort(logs.row_id.position, kind="stable")[rounds]
+        rounds = logs._stored_order[rounds]
     logs = logs[rounds]
     p, reward = logs.propensity, moderate(logs.reward)
     sequences = Sequences(_compared_codes(logs), p, reward)

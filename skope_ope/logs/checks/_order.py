@@ -57,7 +57,7 @@ def trailing_zeros(logs):
     """
     reward = logs.reward
     if not logs._in_order:
-        reward = reward[np.argsort(logs.row_id.position, kind="stable")]
+        reward = reward[logs._stored_order]
     # most logs have a reward near their end: nothing more is summed of these
     length = len(reward) - 1 - _last_rewarded(reward)
     if length == len(reward) or length <= TRAILING_SHARE * len(reward):

@@ -43,7 +43,7 @@ class RowSample:
         # texts.
         rows = np.arange(min(len(logs), most))
         if not logs._in_order:
-            rows = np.sort(np.argsort(logs.row_id.position, kind="stable")[:most])
+            rows = np.sort(logs._stored_order[:most])
         key = logs._positions_at(rows).astype(np.uint64)
         return cls._of(most, logs, rows, key, columns_of, True)
 
