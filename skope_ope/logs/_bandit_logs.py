@@ -21,19 +21,16 @@ from skope_ope.logs._row_container import (
     RowContainer,
     check_row_labels,
     labels_to_keep,
-    read_only,
 )
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import (
     Checked,
     as_array,
-    as_numbers,
     check_agreement,
     check_context,
     check_length,
     check_probabilities,
     check_propensity,
-    check_sample_weight,
     plain,
     value_range,
 )
@@ -79,27 +76,6 @@ def _check_possible(logs, name, told):
         f"{plain(logs.action[row])!r}{whose} ({len(never)} such rows). A logged action "
         f"has a positive probability. Correct {name}, or drop these rows."
     )
-
-
-def check_logger_proba(logs, logger_proba):
-    """Return a table of probabilities with a column for every logger."""
-    proba = as_numbers("logger_proba", logger_proba, ndim=2)
-    check_length("logger_proba", proba, len(logs))
-    if logs.loggers is None:
-        raise ValueError(
-            "logger_proba needs `logger`, the logger that acted in each round: "
-            "its columns follow the sorted distinct loggers."
-        )
-    if proba.shape[1] != len(logs.loggers):
-        raise ValueError(
-            f"logger_proba must have one column per logger ({len(logs.loggers)}: "
-            f"{logs.loggers.tolist()}), got {proba.shape[1]}."
-        )
-    if proba.size and (proba.min() < 0 or proba.max() > 1 + 1e-9):
-        row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
-        found = f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g}"
-        raise RowError(found, row, f", logger {plain(logs.loggers[column])!r}.")
-    return proba
 
 
 # `available` comes first: probabilities must agree with it.
@@ -296,17 +272,6 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         return check_probabilities("logging_proba", proba, shape, self.available)
 
     def _check_available(self, available):
-        available = as_array("available", available, self.actions)
-        shape = (len(self), self.n_actions)
-        if available.dtype != bool:
-            raise TypeError(
-                f"available must be boolean, got dtype {available.dtype}. Use "
-                "available.astype(bool)."
-            )
-        if available.shape != shape:
-            raise ValueError(
-                f"available must have shape {shape}, got {available.shape}."
-            )
         offered = available[np.arange(len(self)), self.action_index]
         if not offered.all():
             row = int(np.flatnonzero(~offered)[0])
@@ -316,28 +281,29 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
                 row,
                 f", where it is not `available` ({many}). Correct it or drop the rows.",
             )
-        return read_only(available)
+        return available
 
-    def _check_sample_weight(self, sample_weight):
-        return check_sample_weight(sample_weight, len(self))
+    def _check_sample_weight(self, weight):
+        if weight.size and not weight.any():
+            raise ValueError("sample_weight is zero everywhere: no round counts.")
+        return weight
 
-    def _check_action_context(self, action_context):
-        action_context = as_array("action_context", action_context)
-        ndim = action_context.ndim
-        if ndim not in (2, 3):
+    def _check_logger_proba(self, proba):
+        if self.loggers is None:
             raise ValueError(
-                "action_context must have shape (n_actions, n_action_features) or "
-                f"(n_rounds, n_actions, n_action_features), got {ndim} dimension(s)."
+                "logger_proba needs `logger`, the logger that acted in each round: "
+                "its columns follow the sorted distinct loggers."
             )
-        first = "action" if ndim == 2 else "row"
-        array = as_numbers("action_context", action_context, ndim, first=first)
-        want = (self.n_actions,) if ndim == 2 else (len(self), self.n_actions)
-        if array.shape[:-1] != want:
+        if proba.shape[1] != len(self.loggers):
             raise ValueError(
-                f"action_context must have shape {want} + (n_action_features,), got "
-                f"{array.shape}."
+                f"logger_proba must have one column per logger ({len(self.loggers)}: "
+                f"{self.loggers.tolist()}), got {proba.shape[1]}."
             )
-        return array
+        if proba.size and (proba.min() < 0 or proba.max() > 1 + 1e-9):
+            row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
+            found = f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g}"
+            raise RowError(found, row, f", logger {plain(self.loggers[column])!r}.")
+        return proba
 
     def _set_logger(self, logger):
         state = self.__dict__
@@ -349,8 +315,6 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
             listed = logger.labels if getattr(logger, "listed", False) else None
             found = coded_as("logger", coded, listed, "loggers")
             state["loggers"], state["logger_index"] = found
-
-    _check_logger_proba = check_logger_proba
 
     if TYPE_CHECKING:  # policies give logs this method
 

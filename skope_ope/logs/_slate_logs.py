@@ -33,8 +33,8 @@ from skope_ope.logs._validation import (
     check_length,
     check_propensity,
     check_slate,
-    check_slot_reward,
     is_uniform,
+    refuse_entries,
     value_range,
 )
 from skope_ope.logs.checks._order import trailing_zeros
@@ -43,6 +43,20 @@ from skope_ope.logs.checks._slate_logger import quick_slate_findings
 REPLACEABLE = ["group", "logging_policy", "propensity", "reward", "timestamp"]
 SLATE_INDEXED = ("context", "slate", "reward", "n_candidates", "candidates", "item_id")
 SLATE_INDEXED += ("slot_reward", "propensity", "timestamp", "group")
+
+
+def check_logging_policy(policy):
+    """Return a slate policy, or None; raise where it is something else."""
+    needed = ("slot_marginals", "slate_proba", "sample")
+    is_policy = all(hasattr(policy, name) for name in needed)
+    if policy is None or (is_policy and not isinstance(policy, type)):
+        return policy
+    raise TypeError(
+        "logging_policy must be a slate policy such as UniformSlatePolicy(n_slots), "
+        f"got {type(policy).__name__}. Marginals of independent slots are given as "
+        "ProductSlatePolicy(slot_proba), the probability of the logged slate alone as "
+        "propensity=..."
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -283,13 +297,6 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
             )
         return read_only(candidates)
 
-    def _check_item_id(self, item_id):
-        item_id = np.asarray(item_id)
-        shape = (len(self), self.max_candidates)
-        if item_id.shape != shape:
-            raise ValueError(f"item_id must have shape {shape}, got {item_id.shape}.")
-        return read_only(item_id)
-
     def _check_item_features(self, item_features):
         ndim = np.ndim(item_features)
         first = "item" if ndim == 2 else "row"
@@ -351,10 +358,12 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
         return out
 
     def _check_slot_reward(self, slot_reward):
-        return check_slot_reward(slot_reward, self.slate)
+        wrong = (self.slate == EMPTY) & (slot_reward != 0)
+        if wrong.any():
+            refuse_entries("slot_reward", slot_reward, wrong)
+        return slot_reward
 
-    def _check_logging_policy(self, policy):
-        return check_logging_policy(policy)
+    _check_logging_policy = staticmethod(check_logging_policy)
 
     def _check_propensity(self, propensity):
         instead = "pass the logging_policy instead"
@@ -449,17 +458,3 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
 
     def _repr_html_(self):
         return logs_html(self)
-
-
-def check_logging_policy(policy):
-    """Return a slate policy, or None; raise where it is something else."""
-    needed = ("slot_marginals", "slate_proba", "sample")
-    is_policy = all(hasattr(policy, name) for name in needed)
-    if policy is None or (is_policy and not isinstance(policy, type)):
-        return policy
-    raise TypeError(
-        "logging_policy must be a slate policy such as UniformSlatePolicy(n_slots), "
-        f"got {type(policy).__name__}. Marginals of independent slots are given as "
-        "ProductSlatePolicy(slot_proba), the probability of the logged slate alone as "
-        "propensity=..."
-    )

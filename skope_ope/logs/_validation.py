@@ -1,8 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks of the fields of logs: each message names field, row, value and remedy."""
+"""The fields of logs: a table of what each holds, and checks that say what to do."""
 
+from dataclasses import dataclass
 from decimal import Decimal
+from math import inf
 from numbers import Real
 
 import numpy as np
@@ -414,19 +416,6 @@ def check_reward_range(reward_range, reward):
     return low, high
 
 
-def check_sample_weight(sample_weight, n_rounds):
-    """Return weights of the rounds, non-negative and positive somewhere."""
-    weight = as_numbers("sample_weight", sample_weight)
-    check_length("sample_weight", weight, n_rounds)
-    if weight.size and weight.min() < 0:
-        row = int(np.flatnonzero(weight < 0)[0])
-        found = f"sample_weight must not be negative, got {weight[row]:.6g}"
-        raise RowError(found, row, ". Use 1 / (probability of being kept).")
-    if weight.size and not weight.any():
-        raise ValueError("sample_weight is zero everywhere: no round counts.")
-    return weight
-
-
 def check_timestamp(timestamp, n_rounds):
     """Return times as numbers or datetimes without a time zone (in UTC)."""
     if type(timestamp).__module__.split(".")[0] == "pandas" and (
@@ -452,32 +441,111 @@ def check_timestamp(timestamp, n_rounds):
     return keep(given, timestamp)
 
 
+# -- the fields of logs that are arrays: what each holds, and how messages say it ------
+
+
+@dataclass(frozen=True)
+class Field:
+    """The axes of a field, the kind of its entries, and their least value."""
+
+    axes: tuple = (("n_rounds",),)  # sizes of the logs; others are free
+    kind: type = float  # object: whatever there is
+    low: float = -inf
+    must: str = ""  # what messages say of an entry that is lower
+    like: str = ""  # what else has this shape
+    remedy: str = "."
+
+
+OF_ACTIONS = "n_actions", "n_action_features"
+FIELDS = {
+    "reward": Field(),
+    "sample_weight": Field(
+        low=0,
+        must="must not be negative",
+        remedy=". Use 1 / (probability of being kept).",
+    ),
+    "logger_proba": Field((("n_rounds", "n_loggers"),)),
+    "available": Field(
+        (("n_rounds", "n_actions"),), bool, remedy=" Use available.astype(bool)."
+    ),
+    "action_context": Field((OF_ACTIONS, ("n_rounds", *OF_ACTIONS))),
+    "slot_reward": Field(
+        (("n_rounds", "n_slots"),),
+        low=0,
+        must="must be non-negative, and zero in an empty slot",
+        like=" like slate",
+    ),
+    "item_id": Field((("n_rounds", "max_candidates"),), object),
+}
+
+
+def check_field(logs, name, values):
+    """Return what logs keep of a field, after a look at its kind, shape and range."""
+    field, ndims = FIELDS[name], [len(axes) for axes in FIELDS[name].axes]
+    by_action = field.axes[0][-1] == "n_actions"
+    if by_action or len(ndims) > 1 or field.kind is object:
+        values = as_array(name, values, logs.actions if by_action else None)
+    ndim = ndims[0] if len(ndims) == 1 else values.ndim
+    if ndim not in ndims:
+        shapes = " or ".join(f"({', '.join(axes)})" for axes in field.axes)
+        raise ValueError(f"{name} must have shape {shapes}, got {ndim} dimension(s).")
+    axes = field.axes[ndims.index(ndim)]
+    if field.kind is float:
+        first = "action" if axes[0] == "n_actions" else "row"
+        array = as_numbers(name, values, ndim, first=first)
+    else:
+        array = read_only(values)
+    if field.kind is bool and array.dtype != bool:
+        found = f"{name} must be boolean, got dtype {array.dtype}."
+        raise TypeError(f"{found}{field.remedy}")
+    sizes = tuple(getattr(logs, axis) for axis in axes if hasattr(logs, axis))
+    if axes[0] == "n_rounds" and len(sizes) == 1:
+        check_length(name, array, len(logs), logs._counted_by)
+    elif array.ndim != ndim or array.shape[: len(sizes)] != sizes:
+        free = "".join(f" + ({axis},)" for axis in axes[len(sizes) :])
+        raise ValueError(
+            f"{name} must have shape {sizes}{free}{field.like}, got {array.shape}."
+        )
+    if field.low > -inf and array.size and array.min() < field.low:
+        refuse_entries(name, array, array < field.low)
+    return array
+
+
+def refuse_entries(name, array, wrong):
+    """Raise for the first of the entries that a field of numbers must not have."""
+    field, at = FIELDS[name], np.argwhere(wrong)[0]
+    found = f"{name} {field.must}, got {array[tuple(at)]:.6g}"
+    slot = f", slot {at[1]}" if "n_slots" in field.axes[0] else ""
+    raise RowError(found, at[0], f"{slot}{field.remedy}")
+
+
 class Checked:
-    """Logs that keep a field after a look at it: `_check_<name>` for each."""
+    """Logs that keep a field after a look at it, by `FIELDS` and `_check_<name>`."""
 
     _counted_by = "action"  # the field whose rows count
 
     def _set(self, name, value):
         if name == "group":
             self._set_group(value)
-        elif value is None and name != "reward":
-            self.__dict__[name] = None
-        else:
-            self.__dict__[name] = getattr(self, f"_check_{name}")(value)
+            return
+        if value is not None or name == "reward":
+            if name in FIELDS:
+                value = check_field(self, name, value)
+            check = getattr(self, f"_check_{name}", None)
+            value = value if check is None else check(value)
+        self.__dict__[name] = value
 
     def _check_reward(self, reward):
-        reward = as_numbers("reward", reward)
-        check_length("reward", reward, len(self), self._counted_by)
         if self.reward_range is not None:
             check_reward_range(self.reward_range, reward)
         return reward
 
     def _set_reward(self, reward, reward_range):
-        state = self.__dict__
-        state["reward_range"] = None
-        state["reward"] = self._check_reward(reward)
+        self.__dict__["reward_range"] = None
+        self._set("reward", reward)
         if reward_range is not None:
-            state["reward_range"] = check_reward_range(reward_range, self.reward)
+            found = check_reward_range(reward_range, self.reward)
+            self.__dict__["reward_range"] = found
 
     def _check_timestamp(self, timestamp):
         return check_timestamp(timestamp, len(self))
@@ -592,21 +660,6 @@ def check_slate(slate):
         want = "slate must hold indices of candidates (or -1 for an empty slot)"
         raise RowError(f"{want}, got {array[row, slot]:g}", row, f", slot {slot}.")
     return read_only(array.astype(np.intp))
-
-
-def check_slot_reward(slot_reward, slate):
-    """Return the rewards of slots, none of them negative, zero where one is empty."""
-    array = as_numbers("slot_reward", slot_reward, 2)
-    if array.shape != slate.shape:
-        raise ValueError(
-            f"slot_reward must have shape {slate.shape} like slate, got {array.shape}."
-        )
-    wrong = (array < 0) | ((slate == EMPTY) & (array != 0))
-    if wrong.any():
-        row, slot = np.argwhere(wrong)[0]
-        want = "slot_reward must be non-negative, and zero in an empty slot"
-        raise RowError(f"{want}, got {array[row, slot]:g}", row, f", slot {slot}.")
-    return array
 
 
 def has_slot_rewards(logs):
