@@ -23,6 +23,7 @@ from sklearn import config_context, get_config
 from threadpoolctl import threadpool_limits
 
 from skope_ope._progress import untold
+from skope_ope._texts import one_line
 
 try:
     import cloudpickle  # joblib depends on it from 1.6 on
@@ -440,16 +441,11 @@ def _engine_error(error, shared):
             f"{shared.failure}. Pass n_jobs=1, or use threads: "
             'joblib.parallel_config("threading").',
         )
+    why = f"{type(error).__name__}: {one_line(error, 200)}"
     return like(
         error,
-        f"a worker process died, or the engine that runs it failed "
-        f"({type(error).__name__}: {_cut(error)}). There is no result, not even for "
-        "a part. The usual cause is too little memory. Use fewer workers with n_jobs, "
-        "or smaller partitions. To see the cause, pass n_jobs=1 outside of "
-        "joblib.parallel_config.",
+        f"a worker process died, or the engine that runs it failed ({why}). There is "
+        "no result, not even for a part. The usual cause is too little memory. Use "
+        "fewer workers with n_jobs, or smaller partitions. To see the cause, pass "
+        "n_jobs=1 outside of joblib.parallel_config.",
     )
-
-
-def _cut(error, n=200):
-    text = " ".join(str(error).split())
-    return text if len(text) <= n else f"{text[:n]}..."

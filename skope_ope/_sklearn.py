@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names that scikit-learn keeps private, imported in this one place.
+"""Private names of scikit-learn, imported in this one place; what searches hold.
 
 Each was tried on scikit-learn 1.6.0 (the oldest that is supported) and 1.9.1; the
 tests run on both. Where a later version moves one of them, this is the file to mend.
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from copy import copy
 from importlib.metadata import PackageNotFoundError, metadata
 from importlib.util import find_spec
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing as safe_indexing
@@ -27,6 +28,7 @@ from sklearn.utils._param_validation import (
 from sklearn.utils._param_validation import (
     validate_parameter_constraints as scikit_learns_validation,
 )
+from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._texts import meant
 
@@ -45,14 +47,9 @@ if TYPE_CHECKING:
     ) -> Callable[[Decorated], Decorated]: ...
 
 else:
-    from typing import Any, Self
-
     from sklearn.base import _fit_context as fit_context
     from sklearn.utils._param_validation import validate_params
 
-from copy import copy
-
-from sklearn.utils.validation import check_is_fitted
 
 __all__ = [
     "CallbackSupport",

@@ -44,6 +44,13 @@ def _escaped(match):
     return repr(char)[1:-1]
 
 
+def one_line(text, longest=None):
+    """Return a text in one line, of so many characters at most."""
+    text = " ".join(str(text).split())
+    cut = longest is not None and len(text) > longest
+    return f"{text[:longest]}..." if cut else text
+
+
 # -- the name that somebody may have meant who misspelt it -----------------------------
 
 

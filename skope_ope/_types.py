@@ -30,9 +30,11 @@ __all__ = [
     "PolicyLike",
     "RandomSeed",
     "RewardModelLike",
+    "SequenceLike",
     "SlatePolicyLike",
     "Splitter",
     "SplitterLike",
+    "ValueLike",
 ]
 
 
@@ -53,6 +55,17 @@ class AuditLike(Protocol):
     findings: tuple[Any, ...]
     alarms: tuple[Any, ...]
     ok: bool
+
+
+class ValueLike(Protocol):
+    """A `PolicyValue`, which displays show and stand above."""
+
+    @property
+    def estimator(self) -> str:
+        """Name of the evaluator."""
+
+    def confidence_interval(self, level: float = ...) -> Any:
+        """Return the interval of the value."""
 
 
 Array: TypeAlias = NDArray[Any]
@@ -86,3 +99,4 @@ SlatePolicyLike: TypeAlias = Any
 RewardModelLike: TypeAlias = Any
 # An evaluator, its name, or a search or Pipeline that ends in one.
 AnyEvaluator: TypeAlias = Any
+SequenceLike: TypeAlias = Any  # a ConfidenceSequence

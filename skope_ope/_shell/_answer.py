@@ -10,20 +10,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from skope_ope import __version__
-from skope_ope._texts import harmless
+from skope_ope._texts import harmless, one_line
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs._shown_numbers import (
     LEFT,
+    as_table,
     bias_notes,
-    counts,
     decimals,
-    error_text,
     figure,
     fixed,
-    level_text,
+    formats_of,
     marks_of,
     places_of,
+    sizes_of,
     text_table,
+    value_columns,
     value_record,
     wrapped,
 )
@@ -59,16 +60,11 @@ def write(stream, text):
     stream.flush()
 
 
-def without_line_ends(text):
-    """Return a text without line ends."""
-    return " ".join(str(text).split())
-
-
 def message_of(error):
     """Return what an exception says, in one harmless line."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return harmless(f"{error.filename}: {error.strerror}")
-    text = harmless(without_line_ends(error))
+    text = harmless(one_line(error))
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)) and text:
         return text
     return f"{type(error).__name__}: {text or 'no message'}"
@@ -100,7 +96,7 @@ def warning_records(values, caught, level):
     for warning, name in [*named, *((message.message, None) for message in caught)]:
         if name is None and not _matters_to_users(warning):
             continue
-        text = " ".join(str(warning).split())
+        text = one_line(warning)
         record = found.setdefault(
             (type(warning), text),
             {
@@ -192,43 +188,24 @@ def row_name(policy, evaluator, several):
 def _value_table(report):
     records, warned = report["values"], report["warnings"]
     shown, several = [*records, *report["reference_values"]], _has_several(report)
-    names = zip(*(_row_names(one, several) for one in shown), strict=True)
-    columns = dict(zip(_row_titles(several), names, strict=True))
-    percent, places = level_text(report["level"]), places_of(records)
-    for title, key, text in (
-        ("value", "value", fixed),
-        ("std. error", "standard_error", error_text),
-        (f"{percent} low", "low", fixed),
-        (f"{percent} high", "high", fixed),
-    ):
-        columns[title] = [text(one.get(key), places) for one in shown]
-    columns["interval"] = [one.get("interval", "") for one in shown]
+    columns = _name_columns(shown, several)
+    columns |= value_columns(shown, report["level"], *formats_of(records))
     if "truth" in report:
+        places = places_of(records)
         columns["error"] = [fixed(one.get("error"), places, "+") for one in shown]
         yes_no = {True: "yes", False: "no"}
         columns["covers"] = [yes_no.get(one.get("covers"), "") for one in shown]
     else:
-        sizes = [one.get("effective_sample_size") for one in shown]
-        columns["eff. rounds"] = counts(sizes)
+        columns["eff. rounds"] = sizes_of(shown)
     if any("z_on_policy" in one for one in records):
         z = [fixed(one.get("z_on_policy"), 1, "+") for one in shown]
         columns["z on-policy"] = z
-    marks = [*marks_of(records), *("" for _ in report["reference_values"])]
-    if any(marks):
-        columns["note"] = marks
-    if warned:
-        columns["warnings"] = [
-            _numbers_of_warnings(one, warned, several) for one in shown
-        ]
-    rows = list(zip(*columns.values(), strict=True))
-    return text_table(list(columns), rows, n_left=1 + several, left=LEFT)
+    columns["note"] = [*marks_of(records), *("" for _ in report["reference_values"])]
+    columns["warnings"] = [_warning_numbers(one, warned, several) for one in shown]
+    return text_table(*as_table(columns), n_left=1 + several, left=LEFT)
 
 
-def _row_titles(several):
-    return ["policy", "evaluator"] if several else [""]
-
-
-def _numbers_of_warnings(record, warned, several):
+def _warning_numbers(record, warned, several):
     name = row_name(record.get("policy"), record["evaluator"], several)
     numbers = [str(i) for i, one in enumerate(warned, 1) if name in one["evaluators"]]
     return f"[{','.join(numbers)}]" if numbers else ""
@@ -239,31 +216,28 @@ def _gain_table(report):
     records = [record for record in report["values"] if "gain" in record]
     if not records:
         return []
-    several, percent = _has_several(report), level_text(report["level"])
-    header = [*_row_titles(several), "gain", "std. error"]
-    header += [f"{percent} low", f"{percent} high", "interval"]
-    gains = [record["gain"] for record in records]
+    gains, several = [record["gain"] for record in records], _has_several(report)
     places = decimals([gain["standard_error"] for gain in gains])
-    keys = {"value": "+", "standard_error": "", "low": "+", "high": "+"}
-    rows = [
-        [
-            *_row_names(record, several),
-            *(fixed(gain[key], places, sign) for key, sign in keys.items()),
-            gain["interval"],
-        ]
-        for record, gain in zip(records, gains, strict=True)
-    ]
+    formats = (lambda x: fixed(x, places, "+")), (lambda x: fixed(x, places))
+    columns = _name_columns(records, several)
+    columns |= value_columns(gains, report["level"], *formats, title="gain")
     title = "Gains over the logger's mean reward of the same rounds, in pairs"
-    return ["", title, *text_table(header, rows, n_left=1 + several, left=LEFT)]
+    table = text_table(*as_table(columns), n_left=1 + several, left=LEFT)
+    return ["", title, *table]
 
 
-def _row_names(record, several):
-    """Return the first cells of a row."""
+def _name_columns(records, several):
+    """Return the columns of names; what is of no policy stands among the policies."""
+    evaluators = [one["evaluator"] for one in records]
     if not several:
-        return [record["evaluator"]]
-    if "policy" in record:
-        return [record["policy"], record["evaluator"]]
-    return [record["evaluator"], ""]
+        return {"": evaluators}
+    policies = [one.get("policy") for one in records]
+    return {
+        "policy": [p or name for p, name in zip(policies, evaluators, strict=True)],
+        "evaluator": [
+            name if p else "" for p, name in zip(policies, evaluators, strict=True)
+        ],
+    }
 
 
 def _has_several(report):

@@ -6,13 +6,11 @@ import argparse
 
 from skope_ope import __version__
 from skope_ope._interrupted import PROGRAM
-from skope_ope._shell._answer import DEFAULT_LEVEL, without_line_ends
-from skope_ope._shell._audit import run_audit
-from skope_ope._shell._demo import run_demo
-from skope_ope._shell._evaluate import run_evaluate
+from skope_ope._shell._answer import DEFAULT_LEVEL
+from skope_ope._shell._commands import run_audit, run_demo, run_evaluate
 from skope_ope._shell._policies import integer, names, number_in, propensity
 from skope_ope._shell._require import requirement
-from skope_ope._texts import harmless
+from skope_ope._texts import harmless, one_line
 from skope_ope.evaluators._names import STATIC, names_for
 from skope_ope.evaluators._rules import DEFAULTS
 from skope_ope.logs import BanditLogs
@@ -54,7 +52,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         """Exit with code 2."""
-        told = harmless(without_line_ends(message))
+        told = harmless(one_line(message))
         self.exit(2, f"{self.prog}: error: {told} (see {self.prog} -h)\n")
 
 

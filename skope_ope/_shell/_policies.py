@@ -15,8 +15,19 @@ from zipfile import ZipFile
 import numpy as np
 
 from skope_ope._texts import meant
-from skope_ope.logs._context_encoder import check_features
+from skope_ope.evaluators.scavenging._reordering_scavenging import ReorderingPolicy
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._context_encoder import (
+    Categories,
+    ContextEncoder,
+    Missing,
+    Number,
+    check_features,
+)
 from skope_ope.logs._frames import check_order
+from skope_ope.logs._known_rows import Bits, Content, FileRows, KnownRows
+from skope_ope.logs._row_container import RowId
+from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._text_files import number, read_members, whole_number
 from skope_ope.policies import (
     AdaptiveFunctionPolicy,
@@ -24,16 +35,20 @@ from skope_ope.policies import (
     FunctionPolicy,
     UniformPolicy,
 )
-from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._adaptive import AdaptivePolicy, FrozenPolicy
 from skope_ope.policies._policy_files import (
     divide,
     learn_policy,
     policy_on_columns,
     read_policy_table,
 )
+from skope_ope.policies.adaptive._online_classifier_policy import ArmModels
+from skope_ope.policies.slate._empirical_slate_policy import LabelsOfRows
 from skope_ope.propensities import PropensityEstimator
 from skope_ope.readers._read_logs import read_logs
 from skope_ope.readers._table_logs import Roles
+from skope_ope.reward_models._action_reward_model import ActionRewardModel
+from skope_ope.reward_models._slate_reward_models import AdditiveSlateModel
 from skope_ope.selection._policy_comparison import LOGGER
 from skope_ope.utils.discovery import all_policies, all_slate_policies
 
@@ -140,19 +155,11 @@ def _name_and_policy(text):
 
 # -- policies that skops, pickle or joblib saved; code in files runs on trust only -----
 
-HELD = {  # by module: what policies are made of, and the rows that they know
-    "evaluators.scavenging._reordering_policy": "ReorderingPolicy",
-    "logs._bandit_logs": "BanditLogs",
-    "logs._context_encoder": "Categories ContextEncoder Missing Number",
-    "logs._known_rows": "Bits Content FileRows KnownRows",
-    "logs._row_container": "RowId",
-    "logs._slate_logs": "SlateLogs",
-    "policies._adaptive": "FrozenPolicy",
-    "policies.adaptive._online_classifier_policy": "ArmModels",
-    "policies.slate._empirical_slate_policy": "LabelsOfRows",
-    "reward_models._action_reward_model": "ActionRewardModel",
-    "reward_models._additive_slate_model": "AdditiveSlateModel",
-}
+HELD = (  # what policies are made of, and the rows that they know
+    *(ActionRewardModel, AdditiveSlateModel, ArmModels, FrozenPolicy, LabelsOfRows),
+    *(BanditLogs, RowId, SlateLogs, Bits, Content, FileRows, KnownRows),
+    *(Categories, ContextEncoder, Missing, Number, ReorderingPolicy),
+)
 CALLS = (AdaptiveFunctionPolicy, FunctionPolicy)  # they call what they hold
 
 
@@ -217,8 +224,8 @@ def _load_skops(path, trust):
 def _known_classes():
     """Return the names of the classes that may be made, as skops writes them."""
     policies = {cls for _, cls in [*all_policies(), *all_slate_policies()]}
-    names = {f"{one.__module__}.{one.__name__}" for one in policies.difference(CALLS)}
-    return names | {f"skope_ope.{k}.{name}" for k in HELD for name in HELD[k].split()}
+    known = policies.difference(CALLS).union(HELD)
+    return {f"{one.__module__}.{one.__name__}" for one in known}
 
 
 def _calls(schema, known):

@@ -38,9 +38,7 @@ checked = validate_params(
 QUERIES = np.array(["boots", "desk", "lamp", "mug", "rug", "sofa"])
 OF_QUERIES = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])  # of the queries
 N_RESULTS = 5  # of every query
-SLOT_ATTENTION = np.array(
-    [1.0, 0.7, 0.5, 0.4]
-)  # share of readers who look at a position
+SLOT_ATTENTION = np.array([1.0, 0.7, 0.5, 0.4])  # of readers look at it
 DEVICES = np.array(["desktop", "phone"])
 N_SHOWN = np.array([4, 3])  # results on a page of the two devices
 PHONES = 0.4  # share of pages
@@ -369,12 +367,7 @@ def make_router_traces(
 # -- the Open Bandit Dataset, from a folder where it lies ------------------------------
 
 LOGGER_NAMES, CAMPAIGNS = ("random", "bts"), ("all", "men", "women")
-FOLDERS_OF_DATA = (
-    "",
-    "obd",
-    "open_bandit_dataset",
-    "obp/dataset/obd",
-)  # the last: of a clone
+FOLDERS_OF_DATA = "", "obd", "open_bandit_dataset", "obp/dataset/obd"  # of a clone
 SMALL_VERSION = "https://github.com/st-tech/zr-obp"
 FULL_VERSION = "https://research.zozo.com/data.html"
 

@@ -7,22 +7,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from skope_ope._sklearn import fitted_evaluator
-from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
+from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike, ValueLike
 from skope_ope.displays import _looks as looks
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure, level_text
 
-if TYPE_CHECKING:
-    from skope_ope.evaluators.core._policy_value import PolicyValue
-    from skope_ope.evaluators.sequential._drns import DRns
 
-
+@dataclass(repr=False, eq=False)
 class ClippingCurveDisplay(looks.Display):
     """Value of a policy against the bound on the importance weights.
 
@@ -81,32 +79,24 @@ class ClippingCurveDisplay(looks.Display):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        param_name: str,
-        param_range: Array,
-        values: Sequence[PolicyValue],
-        *,
-        own: float | None = None,
-        level: float = 0.95,
-        name: str | None = None,
-    ) -> None:
-        self.param_name = param_name
-        self.param_range = param_range
-        self.values = values
-        self.own = own
-        self.level = level
-        self.name = name
-        self.value, self.low, self.high = looks.value_and_limits(values, level)
-        self.leaves_bias_out = [value.leaves_bias_out for value in values]
+    param_name: str
+    param_range: Array
+    values: Sequence[ValueLike]
+    _: KW_ONLY
+    own: float | None = None
+    level: float = 0.95
+    name: str | None = None
 
-    def _held(self):
-        return looks.counted(len(self.value), "value")
+    def __post_init__(self):
+        self.value, self.low, self.high = looks.value_and_limits(
+            self.values, self.level
+        )
+        self.leaves_bias_out = [value.leaves_bias_out for value in self.values]
 
     @classmethod
     def from_values(
         cls,
-        values: Mapping[Any, PolicyValue],
+        values: Mapping[Any, ValueLike],
         *,
         param_name: str = "cmax",
         own: float | None = None,
@@ -197,16 +187,11 @@ class ClippingCurveDisplay(looks.Display):
             name = looks.name_lines(self.name or "value")
             style = {"label": name, "color": looks.POLICY, **kwargs}
             (self.line_,) = ax.plot(self.param_range, self.value, **style)
-            style = {
-                "alpha": looks.FAINT,
-                "color": self.line_.get_color(),
-                "linewidth": 0,
-                "label": f"{level_text(self.level)} interval",
-                **(fill_between_kw or {}),
-            }
-            self.fill_between_ = ax.fill_between(
-                self.param_range, self.low, self.high, **style
-            )
+            style = {"alpha": looks.FAINT, "color": self.line_.get_color()}
+            style |= {"linewidth": 0, "label": f"{level_text(self.level)} interval"}
+            style |= fill_between_kw or {}
+            limits = self.low, self.high
+            self.fill_between_ = ax.fill_between(self.param_range, *limits, **style)
             self.own_line_ = None
             if self.own is not None and np.isfinite(self.own):
                 style = {"color": looks.BASELINE, "linestyle": ":"}
@@ -234,6 +219,7 @@ ALARM_MASS = 0.1  # above which DRns warns
 Q_RANGE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
+@dataclass(repr=False, eq=False)
 class QuantileCurveDisplay(looks.Display):
     """Value of a policy by :class:`DRns` against the quantile level q.
 
@@ -293,36 +279,29 @@ class QuantileCurveDisplay(looks.Display):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        q: Array,
-        values: Sequence[PolicyValue],
-        *,
-        own: float | None = None,
-        level: float = 0.95,
-        name: str | None = None,
-    ) -> None:
-        self.q = q
-        self.values = values
-        self.own = own
-        self.level = level
-        self.name = name
-        self.value, self.low, self.high = looks.value_and_limits(values, level)
+    q: Array
+    values: Sequence[ValueLike]
+    _: KW_ONLY
+    own: float | None = None
+    level: float = 0.95
+    name: str | None = None
+
+    def __post_init__(self):
+        self.value, self.low, self.high = looks.value_and_limits(
+            self.values, self.level
+        )
         self.bias_mass, self.bias_mass_error, self.n_accepted = (
-            np.array([value.diagnostics[name] for value in values])
+            np.array([value.diagnostics[name] for value in self.values])
             for name in ("bias_mass", "bias_mass_error", "n_accepted")
         )
         self.alarm = np.array(
-            [any(isinstance(w, BiasWarning) for w in v.warnings) for v in values]
+            [any(isinstance(w, BiasWarning) for w in v.warnings) for v in self.values]
         )
-
-    def _held(self):
-        return looks.counted(len(self.value), "value")
 
     @classmethod
     def from_values(
         cls,
-        values: Mapping[Any, PolicyValue],
+        values: Mapping[Any, ValueLike],
         *,
         own: float | None = None,
         level: float = 0.95,
@@ -357,7 +336,7 @@ class QuantileCurveDisplay(looks.Display):
     @classmethod
     def from_evaluator(
         cls,
-        evaluator: DRns,
+        evaluator: AnyEvaluator,
         policy: PolicyLike,
         *,
         logs: BanditLogs | None = None,
@@ -456,17 +435,12 @@ class QuantileCurveDisplay(looks.Display):
 
     def _draw_values(self, ax, place, kwargs):
         text = f"{level_text(self.level)} interval"
+        biased = f"{text},\nbiased history"
         sides = np.nan_to_num([self.value - self.low, self.high - self.value])
         sure = np.isfinite(self.low)
         for rows, color, face, mark, label in (
             (sure & ~self.alarm, looks.POLICY, None, "o", text),
-            (
-                sure & self.alarm,
-                looks.DOUBTED,
-                "white",
-                "o",
-                f"{text},\nbiased history",
-            ),
+            (sure & self.alarm, looks.DOUBTED, "white", "o", biased),
             (~sure, looks.DOUBTED, None, "x", "no interval"),
         ):
             style = {"fmt": mark, "color": color, "capsize": 3, "markerfacecolor": face}

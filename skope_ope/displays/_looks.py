@@ -201,6 +201,19 @@ def legend_beside(ax, of=None, **kwargs):
     return legend
 
 
+def lengths(value, low, high):
+    """Return how far intervals go down and up from their values."""
+    # Rounding must not put an end beyond the value: lengths are not negative.
+    return np.maximum([np.subtract(value, low), np.subtract(high, value)], 0)
+
+
+def value_axes(ax):
+    """Write the numbers of both axes, and what the vertical one shows."""
+    numbers_on(ax.xaxis)
+    numbers_on(ax.yaxis)
+    ax.set_ylabel("value (reward per round)")
+
+
 def draw_intervals(ax, x, low, high, color, n_curves):
     """Draw the intervals of one of several curves, an area between two thin lines."""
     share = FAINT / n_curves**0.5
@@ -309,7 +322,7 @@ def drawing_panels(display, ax, lengths, *, size=FIGURE_SIZE, across=False):
 
 
 class Display(WithPairs):
-    """Base of displays; a subclass tells in `_held()` what it draws, in a few words."""
+    """Base of displays; those of no values tell in `_held()` what they draw."""
 
     # `plot` returns it, so consoles and pages print it. What `plot` has drawn are
     # attributes that end with an underscore. Figures belong to a window or a page, and
@@ -317,6 +330,9 @@ class Display(WithPairs):
 
     def __repr__(self):
         return f"{type(self).__name__}({self._held()})"
+
+    def _held(self):
+        return counted(len(self.value), "value")
 
     def _drawn(self, ax):
         self.ax_, self.figure_ = ax, ax.figure

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,10 +19,11 @@ from skope_ope.logs._validation import as_numbers
 
 SUPPORT_PANELS = ("shares", "rounds")
 NEVER_LOGGED = "is never done by the logger"
-NO_SHARE, TOLERANCE = (1e-9, 1e-6)  # of a probability, and of sums that a user gives
+NO_SHARE, TOLERANCE = 1e-9, 1e-6  # of a probability, and of sums that a user gives
 PER_ROW, AROUND_SHARES = 0.24, 1.3  # inches of a new figure
 
 
+@dataclass(repr=False, eq=False)
 class SupportDisplay(looks.Display):
     r"""How often a policy takes every action, and how often the logger does.
 
@@ -84,26 +86,23 @@ class SupportDisplay(looks.Display):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        labels: list[Any],
-        policy_share: Array,
-        logger_share: Array,
-        unsupported: Array,
-        *,
-        weight_sums: tuple[Array, Array] | None = None,
-        label_name: str = "action",
-    ) -> None:
-        self.label_name = label_name
-        self.labels = labels
-        self.policy_share, self.logger_share = policy_share, logger_share
-        self.unsupported, self.weight_sums = unsupported, weight_sums
+    labels: list[Any]
+    policy_share: Array
+    logger_share: Array
+    unsupported: Array
+    _: KW_ONLY
+    weight_sums: tuple[Array, Array] | None = None
+    label_name: str = "action"
+
+    def __post_init__(self):
         # one for actions, which exclude each other; slots may stay empty
-        n_slots = policy_share.sum() or np.nan
-        self.unsupported_mass = float(unsupported.sum() / n_slots)
-        alone = [[k] for k in range(len(labels))]
-        self.effective_rounds = _effective(weight_sums, alone)
-        untold = np.where(self.effective_rounds == 0, policy_share, unsupported)
+        n_slots = self.policy_share.sum() or np.nan
+        self.unsupported_mass = float(self.unsupported.sum() / n_slots)
+        alone = [[k] for k in range(len(self.labels))]
+        self.effective_rounds = _effective(self.weight_sums, alone)
+        untold = np.where(
+            self.effective_rounds == 0, self.policy_share, self.unsupported
+        )
         self.untold_mass = float(untold.sum() / n_slots)
 
     def _held(self):
@@ -244,9 +243,8 @@ class SupportDisplay(looks.Display):
             told = f"policy {_share_text(policy[-1])}, logger {_share_text(logger[-1])}"
             if lost[-1] > NO_SHARE:
                 told += f", never {_share_text(lost[-1])}"
-            self._write(
-                ax, y[-1], told, looks.DOUBTED if lost[-1] > NO_SHARE else looks.TEXT
-            )
+            color = looks.DOUBTED if lost[-1] > NO_SHARE else looks.TEXT
+            self._write(ax, y[-1], told, color)
         ax.hlines(y[one], policy[one], logger[one], color=looks.BASELINE, linewidth=1)
         style = {"linestyle": "none", "color": looks.BASELINE, "marker": "s"}
         ax.plot(logger[one], y[one], **style, label="logger")
@@ -290,10 +288,9 @@ class SupportDisplay(looks.Display):
             lines = [f"{lost} of what the policy does {NEVER_LOGGED}"]
         more = self.untold_mass - self.unsupported_mass
         if more > NO_SHARE:
-            share = (
-                f"{_share_text(more)} {'more' if self.unsupported_mass else 'of it'}"
-            )
-            lines.append(f"{share} has no effective round in the log")
+            what = "more" if self.unsupported_mass else "of it"
+            told = f"{_share_text(more)} {what} has no effective round in the log"
+            lines.append(told)
         return "\n".join(lines)
 
 
@@ -352,6 +349,7 @@ SMALL_WEIGHT = 0.01  # weights below this share of the mean are not drawn
 N_RANKS, N_DOTS = 200, 10  # points of the tail, and rounds that are drawn one by one
 
 
+@dataclass(repr=False, eq=False)
 class WeightsDisplay(looks.Display):
     r"""Distribution of importance weights over rounds and over the weight itself.
 
@@ -419,17 +417,16 @@ class WeightsDisplay(looks.Display):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        weights: Array,
-        *,
-        used_weights: Array | None = None,
-        rewards: Array | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.weights, self.rewards = weights, rewards
-        self.used_weights = weights if used_weights is None else used_weights
-        self.name = name
+    weights: Array
+    _: KW_ONLY
+    used_weights: Array | None = None
+    rewards: Array | None = None
+    name: str | None = None
+
+    def __post_init__(self):
+        weights = self.weights
+        if self.used_weights is None:
+            self.used_weights = weights
         total, square = weights.sum(), weights @ weights
         self.n_rounds = len(weights)
         self.effective_sample_size = float(total**2 / square if total else np.nan)
@@ -596,21 +593,16 @@ class WeightsDisplay(looks.Display):
         rounds = np.histogram(self.weights, edges)[0] / self.n_rounds
         total = self.weights.sum() or 1.0
         carried = np.histogram(self.weights, edges, weights=self.weights)[0] / total
-        style = {
-            "color": looks.BASELINE,
-            "alpha": 0.5,
-            "label": "of the rounds",
-            **kwargs,
-        }
-        self.bars_ = ax.bar(edges[:-1], rounds, np.diff(edges), align="edge", **style)
+        style = {"color": looks.BASELINE, "alpha": 0.5, "label": "of the rounds"}
+        style |= {"align": "edge", **kwargs}
+        self.bars_ = ax.bar(edges[:-1], rounds, np.diff(edges), **style)
         style = {"color": looks.POLICY, "linewidth": 2, "label": "of the weight"}
         self.line_ = ax.stairs(carried, edges, **{**style, **(line_kw or {})})
         if self.altered_share:
             used = np.histogram(self.weights, edges, weights=self.used_weights)[0]
-            label = f"left by {looks.name_lines(self.name or 'the evaluator')}"
-            ax.stairs(
-                used / total, edges, color=looks.DOUBTED, linestyle="--", label=label
-            )
+            style = {"color": looks.DOUBTED, "linestyle": "--"}
+            style["label"] = f"left by {looks.name_lines(self.name or 'the evaluator')}"
+            ax.stairs(used / total, edges, **style)
         looks.numbers_on(ax.yaxis, share=True)
         ax.set_ylabel("share")
         looks.legend_beside(ax, title="share")
@@ -622,9 +614,8 @@ class WeightsDisplay(looks.Display):
         ranks = np.unique(np.geomspace(1, n_positive, N_RANKS).round().astype(int))
         ranks = np.union1d(ranks, np.arange(1, min(N_DOTS, n_positive) + 1))
         x = self.weights[order][ranks - 1]
-        ranks, x = (
-            values[x >= SMALL_WEIGHT * self.weights.mean()] for values in (ranks, x)
-        )
+        drawn = x >= SMALL_WEIGHT * self.weights.mean()
+        ranks, x = ranks[drawn], x[drawn]
         curves = [("of the rounds", looks.BASELINE, "-", ranks / self.n_rounds)]
         names = ["weight", "value"] if self._has_value_shares else ["weight"]
         for name, line in zip(names, ("-", ":"), strict=False):
@@ -657,12 +648,10 @@ class WeightsDisplay(looks.Display):
     def _title(self):
         if not self.max_weight:
             return f"all {self.n_rounds:,} rounds have weight 0"
+        size, weight = fixed(self.effective_sample_size, 0), figure(self.max_weight, 3)
         lines = [
-            f"{fixed(self.effective_sample_size, 0)} effective rounds of "
-            f"{self.n_rounds:,}",
-            f"largest weight {figure(self.max_weight, 3)}, "
-            f"{share(self.max_weight_share)} of "
-            "all",
+            f"{size} effective rounds of {self.n_rounds:,}",
+            f"largest weight {weight}, {share(self.max_weight_share)} of all",
         ]
         if np.isfinite(self.tail_shape):
             heavy = f", heavy above {UNRELIABLE}" * (self.tail_shape > UNRELIABLE)

@@ -5,26 +5,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from skope_ope._sklearn import fitted_evaluator
-from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
+from skope_ope._types import (
+    AnyEvaluator,
+    Array,
+    ArrayLike,
+    Axes,
+    PolicyLike,
+    SequenceLike,
+    ValueLike,
+)
 from skope_ope.displays import _looks as looks
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import level_text, share
-
-if TYPE_CHECKING:
-    from skope_ope.evaluators.adaptive_logger._confidence_sequence import (
-        ConfidenceSequence,
-    )
-    from skope_ope.evaluators.core._policy_value import PolicyValue
 
 HISTORY_PANELS = ("length", "ratio", "value")
 FEW_POINTS = 20  # points that are drawn one by one
 
 
+@dataclass(repr=False, eq=False)
 class HistoryDisplay(looks.Display):
     """Length of the simulated history, acceptance ratio and value along a log.
 
@@ -85,30 +89,24 @@ class HistoryDisplay(looks.Display):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        accepted: Array,
-        acceptance_ratios: Array,
-        value_rows: Array,
-        cumulative_value: Array,
-        *,
-        name: str | None = None,
-    ) -> None:
-        self.accepted = accepted
-        self.acceptance_ratios = acceptance_ratios
-        self.value_rows = value_rows
-        self.cumulative_value = cumulative_value
-        self.name = name
-        self.n_rounds = len(acceptance_ratios)
-        counts = np.bincount(accepted, minlength=self.n_rounds)
+    accepted: Array
+    acceptance_ratios: Array
+    value_rows: Array
+    cumulative_value: Array
+    _: KW_ONLY
+    name: str | None = None
+
+    def __post_init__(self):
+        self.n_rounds = len(self.acceptance_ratios)
+        counts = np.bincount(self.accepted, minlength=self.n_rounds)
         self.history_length = np.cumsum(counts)
-        self.acceptance_rate = len(accepted) / self.n_rounds
+        self.acceptance_rate = len(self.accepted) / self.n_rounds
 
     def _held(self):
         return looks.counted(self.n_rounds, "round")
 
     @classmethod
-    def from_values(cls, value: PolicyValue) -> HistoryDisplay:
+    def from_values(cls, value: ValueLike) -> HistoryDisplay:
         """Show the history behind a value that was computed before.
 
         Parameters
@@ -219,6 +217,7 @@ class HistoryDisplay(looks.Display):
 KEPT_FIELDS = "n_rounds", "low", "high", "estimate"
 
 
+@dataclass(repr=False, eq=False)
 class ConfidenceSequenceDisplay(looks.Display):
     """Values over time with their confidence sequences.
 
@@ -269,20 +268,16 @@ class ConfidenceSequenceDisplay(looks.Display):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        intervals: Mapping[Any, Any],
-        *,
-        level: float = 0.95,
-        baseline: float | None = None,
-        gain: bool = False,
-    ) -> None:
-        self.intervals = intervals
-        self.level = level
-        self.baseline = baseline
-        self.gain = gain
+    intervals: Mapping[Any, Any]
+    _: KW_ONLY
+    level: float = 0.95
+    baseline: float | None = None
+    gain: bool = False
+
+    def __post_init__(self):
         self.decided_after = {
-            name: _first_apart(one, baseline) for name, one in intervals.items()
+            name: _first_apart(one, self.baseline)
+            for name, one in self.intervals.items()
         }
 
     def _held(self):
@@ -291,7 +286,7 @@ class ConfidenceSequenceDisplay(looks.Display):
     @classmethod
     def from_sequence(
         cls,
-        sequence: ConfidenceSequence | Mapping[Any, ConfidenceSequence],
+        sequence: SequenceLike | Mapping[Any, SequenceLike],
         *,
         baseline: float | None = None,
     ) -> ConfidenceSequenceDisplay:

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,17 +18,11 @@ from skope_ope._types import (
     Axes,
     IntervalMethod,
     PolicyLike,
+    ValueLike,
 )
 from skope_ope.displays import _looks as looks
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure, level_text, stars_of
-
-if TYPE_CHECKING:
-    from skope_ope.evaluators._value_table import ValueTable
-    from skope_ope.evaluators.core._policy_value import PolicyValue
-    from skope_ope.evaluators.static._snips import SNIPS
-    from skope_ope.selection._policy_comparison import PolicyComparison
-
 
 BAND = 0.7  # height of a row that several estimates share
 PER_ESTIMATE, AROUND_VALUES = 0.17, 1.3  # inches of a new figure
@@ -109,13 +104,10 @@ class PolicyValueDisplay(looks.Display):
         self.methods = [found.method for found in intervals]
         self.leaves_bias_out = [r.leaves_bias_out for r in results]
 
-    def _held(self):
-        return looks.counted(len(self.value), "value")
-
     @classmethod
     def from_values(
         cls,
-        values: ValueTable | Mapping[Any, PolicyValue] | PolicyValue,
+        values: Mapping[Any, ValueLike] | ValueLike,
         *,
         level: float = 0.95,
         method: IntervalMethod = "auto",
@@ -228,8 +220,7 @@ class PolicyValueDisplay(looks.Display):
         for i, name in enumerate(names):
             own = np.array([s == name for s in series])
             value = self.value[own]
-            # Rounding must not put an end beyond the value: lengths are not negative.
-            lengths = np.maximum([value - self.low[own], self.high[own] - value], 0)
+            lengths = looks.lengths(value, self.low[own], self.high[own])
             style = {**looks.series_style(i), "linestyle": "none", "capsize": 3}
             style |= kwargs
             if len(names) > 1:
@@ -303,10 +294,8 @@ class PolicyValueDisplay(looks.Display):
     def _what_is_drawn(self, evaluator_hidden):
         """Return the label of the axis: level, methods and what the marks mean."""
         methods = ", ".join(dict.fromkeys(self.methods))
-        told = (
-            f"value (reward per round), {level_text(self.level)} interval ({methods})"
-        )
-        lines = [looks.in_lines(told)]
+        interval = f"{level_text(self.level)} interval ({methods})"
+        lines = [looks.in_lines(f"value (reward per round), {interval}")]
         if evaluator_hidden and self.recommended in self._evaluators:
             lines.append(f"by {self.recommended} (recommended)")
         for reason, star in stars_of(self.leaves_bias_out).items():
@@ -328,6 +317,7 @@ def _set_ends(drawn, low, high, y):
 N_SIZES = 30
 
 
+@dataclass(repr=False, eq=False)
 class ConvergenceDisplay(looks.Display):
     """Values and intervals from the first rounds of a log, as it grows.
 
@@ -386,17 +376,17 @@ class ConvergenceDisplay(looks.Display):
     >>> display = display.plot(truth=truth.value)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        sizes: Array,
-        values: Mapping[Any, Sequence[PolicyValue]],
-        *,
-        level: float = 0.95,
-    ) -> None:
-        self.sizes, self.values, self.level = sizes, values, level
-        self.keys = list(values)
-        curves = list(values.values())
-        numbers = np.array([looks.value_and_limits(curve, level) for curve in curves])
+    sizes: Array
+    values: Mapping[Any, Sequence[ValueLike]]
+    _: KW_ONLY
+    level: float = 0.95
+
+    def __post_init__(self):
+        self.keys = list(self.values)
+        curves = list(self.values.values())
+        numbers = np.array(
+            [looks.value_and_limits(curve, self.level) for curve in curves]
+        )
         self.value, self.low, self.high = numbers.swapaxes(0, 1)
         self.leaves_bias_out = [curve[-1].leaves_bias_out for curve in curves]
 
@@ -407,7 +397,7 @@ class ConvergenceDisplay(looks.Display):
     @classmethod
     def from_values(
         cls,
-        values: ValueTable | Mapping[Any, PolicyValue] | PolicyValue,
+        values: Mapping[Any, ValueLike] | ValueLike,
         *,
         sizes: ArrayLike | None = None,
         level: float = 0.95,
@@ -511,10 +501,8 @@ class ConvergenceDisplay(looks.Display):
                 ax, *(p[:, late] for p in (self.value, self.low, self.high))
             )
             ax.set_xlim(0, self.sizes[-1])
-            looks.numbers_on(ax.xaxis)
-            looks.numbers_on(ax.yaxis)
+            looks.value_axes(ax)
             ax.set_xlabel(self._what_is_drawn())
-            ax.set_ylabel("value (reward per round)")
             looks.legend_beside(ax)
         return self._drawn(ax)
 
@@ -523,13 +511,10 @@ class ConvergenceDisplay(looks.Display):
         notes = [f"{level} intervals, each for one size chosen beforehand"]
         for reason in dict.fromkeys(self.leaves_bias_out):
             if reason:
-                named = [
-                    text
-                    for text, own in zip(
-                        looks.key_texts(self.keys), self.leaves_bias_out, strict=True
-                    )
-                    if own == reason
-                ]
+                rows = zip(
+                    looks.key_texts(self.keys), self.leaves_bias_out, strict=True
+                )
+                named = [text for text, own in rows if own == reason]
                 notes.append(f"those of {', '.join(named)} leave out {reason}")
         return "\n".join(
             ["rounds of the log, from the first", *map(looks.in_lines, notes)]
@@ -554,6 +539,7 @@ N_GAMMAS = 15
 REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
 
 
+@dataclass(repr=False, eq=False)
 class SensitivityDisplay(looks.Display):
     r"""Bounds of a value against the strength of hidden confounding.
 
@@ -612,25 +598,18 @@ class SensitivityDisplay(looks.Display):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        gamma: Array,
-        low: Array,
-        high: Array,
-        interval_low: Array,
-        interval_high: Array,
-        *,
-        value: float,
-        baseline: float | None = None,
-        breakdown: float | None = None,
-        breakdown_of_interval: float | None = None,
-        level: float = 0.95,
-        name: str = "value",
-    ) -> None:
-        self.gamma, self.low, self.high = gamma, low, high
-        self.interval_low, self.interval_high = interval_low, interval_high
-        self.value, self.baseline, self.level, self.name = value, baseline, level, name
-        self.breakdown, self.breakdown_of_interval = breakdown, breakdown_of_interval
+    gamma: Array
+    low: Array
+    high: Array
+    interval_low: Array
+    interval_high: Array
+    _: KW_ONLY
+    value: float
+    baseline: float | None = None
+    breakdown: float | None = None
+    breakdown_of_interval: float | None = None
+    level: float = 0.95
+    name: str = "value"
 
     def _held(self):
         return looks.counted(len(self.gamma), "odds ratio")
@@ -638,10 +617,10 @@ class SensitivityDisplay(looks.Display):
     @classmethod
     def from_values(
         cls,
-        value: PolicyValue,
+        value: ValueLike,
         *,
         gamma: ArrayLike | None = None,
-        baseline: float | PolicyValue | None = None,
+        baseline: float | ValueLike | None = None,
         level: float = 0.95,
     ) -> SensitivityDisplay:
         """Show the bounds of a value that was computed before.
@@ -684,12 +663,12 @@ class SensitivityDisplay(looks.Display):
     @classmethod
     def from_evaluator(
         cls,
-        evaluator: SNIPS,
+        evaluator: AnyEvaluator,
         policy: PolicyLike,
         *,
         logs: BanditLogs | None = None,
         gamma: ArrayLike | None = None,
-        baseline: float | PolicyValue | None = None,
+        baseline: float | ValueLike | None = None,
         level: float = 0.95,
     ) -> SensitivityDisplay:
         """Evaluate a policy and show the bounds of its value.
@@ -742,18 +721,13 @@ class SensitivityDisplay(looks.Display):
             style |= {"alpha": 0.5, "label": "bounds of the estimate", **kwargs}
             self.bounds_ = ax.fill_between(self.gamma, self.low, self.high, **style)
             text = looks.name_lines(self.name)
-            style = {
-                "color": looks.POLICY,
-                "marker": "o",
-                "label": f"{text}, nothing hidden",
-            }
-            ax.plot([1], [self.value], linestyle="none", clip_on=False, **style)
+            style = {"label": f"{text}, nothing hidden", "linestyle": "none"}
+            style |= {"color": looks.POLICY, "marker": "o", "clip_on": False}
+            ax.plot([1], [self.value], **style)
             if self.baseline is not None:
                 self._draw_baseline(ax)
             ax.set_xlim(1, self.gamma[-1])
-            looks.numbers_on(ax.xaxis)
-            looks.numbers_on(ax.yaxis)
-            ax.set_ylabel("value (reward per round)")
+            looks.value_axes(ax)
             ax.set_xlabel(self._what_is_drawn())
             looks.legend_beside(ax)
         return self._drawn(ax)
@@ -870,7 +844,7 @@ class PolicyComparisonDisplay(looks.Display):
     @classmethod
     def from_values(
         cls,
-        values: PolicyComparison | Mapping[Any, PolicyValue],
+        values: Mapping[Any, ValueLike],
         *,
         baseline: str | None = None,
         level: float | None = None,
@@ -970,7 +944,11 @@ class PolicyComparisonDisplay(looks.Display):
             Itself.
         """
         name = looks.name_lines(self.baseline["policy"])
-        labels = [*self._labels(), f"{name}\nbaseline"]
+        labels = [
+            f"{looks.name_lines(one)}\n{'deploy' if one == self.choice else answer}"
+            for one, answer in zip(self.policies, self.answers, strict=True)
+        ]
+        labels.append(f"{name}\nbaseline")
         height = len(labels) * looks.PER_LINE * (looks.n_lines(labels) + 0.5)
         size = WIDTH_OF_TWO, max(looks.LEAST_HEIGHT, AROUND_GAINS + height)
         with looks.drawing(self, ax, size=size, grid="x", ncols=2) as axes:
@@ -1001,11 +979,9 @@ class PolicyComparisonDisplay(looks.Display):
     def _baseline_row(self, ax, value, low, high):
         """Draw the baseline as a line, and its own interval in the last row."""
         ax.axvline(value, color=looks.BASELINE, linestyle="--", linewidth=1, zorder=1)
-        lengths = np.maximum([[value - low], [high - value]], 0)
-        y = len(self.policies)
-        ax.errorbar(
-            [value], [y], xerr=lengths, fmt="s", color=looks.BASELINE, capsize=3
-        )
+        lengths, y = looks.lengths([value], [low], [high]), len(self.policies)
+        style = {"fmt": "s", "color": looks.BASELINE, "capsize": 3}
+        ax.errorbar([value], [y], xerr=lengths, **style)
         ax.set_ylim(y + 0.5, -0.5)
 
     def _rows(self, ax, numbers, truth, kwargs):
@@ -1021,8 +997,7 @@ class PolicyComparisonDisplay(looks.Display):
                 "linewidth": 2.4 if chosen else 1.6,
                 **kwargs,
             }
-            # rounding must not put an end beyond the estimate
-            lengths = np.maximum([[estimate - low], [high - estimate]], 0)
+            lengths = looks.lengths([estimate], [low], [high])
             ax.errorbar([estimate], [y], xerr=lengths, **style)
             if np.isnan(estimate):
                 looks.say_no_value(ax, y)
@@ -1030,12 +1005,6 @@ class PolicyComparisonDisplay(looks.Display):
             style = {"marker": "|", "markersize": 16, "markeredgewidth": 2}
             style |= {"linestyle": "none", "color": looks.TRUE_VALUE, "label": "truth"}
             ax.plot(truth, np.arange(len(truth)), **style)
-
-    def _labels(self):
-        return [
-            f"{looks.name_lines(name)}\n{'deploy' if name == self.choice else answer}"
-            for name, answer in zip(self.policies, self.answers, strict=True)
-        ]
 
     def _title(self):
         if self.choice is not None:
@@ -1047,7 +1016,7 @@ class PolicyComparisonDisplay(looks.Display):
 
 def _comparison_of(values, baseline, level):
     """Return the comparison of given values with one of them."""
-    from skope_ope.selection._policy_comparison import PolicyComparison
+    from skope_ope.selection import PolicyComparison
 
     if baseline not in values or len(values) < 2:
         raise ValueError(

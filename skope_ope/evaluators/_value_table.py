@@ -16,15 +16,14 @@ from skope_ope.intervals._confidence_interval import check_level
 from skope_ope.logs._html import paragraphs, table_html, with_bars
 from skope_ope.logs._shown_numbers import (
     LEFT,
-    NUMBER_FIELDS,
+    as_table,
     bias_notes,
-    counts,
-    error_text,
-    fixed,
+    formats_of,
     marks_of,
     numbered_warnings,
-    places_of,
+    sizes_of,
     text_table,
+    value_columns,
     value_record,
     wrapped,
 )
@@ -292,20 +291,12 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
 
     def _texts(self):
         records = self.to_records()
-        places = places_of(records)
         columns = {name: [str(r[name]) for r in records] for name in self._index}
-        for title, name in NUMBER_FIELDS.items():
-            text = error_text if name == "standard_error" else fixed
-            columns[title] = [text(record[name], places) for record in records]
-        columns["interval"] = [record["interval"] for record in records]
-        sizes = [record["effective_sample_size"] for record in records]
-        columns["eff. rounds"] = counts(sizes)
+        columns |= value_columns(records, 0.95, *formats_of(records))
+        columns["eff. rounds"] = sizes_of(records)
         columns["note"] = marks_of(records)
         columns["warnings"] = self._numbered_warnings()[0]
-        for name in ("note", "warnings"):  # where they are wanted
-            if not any(columns[name]):
-                del columns[name]
-        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+        return as_table(columns)
 
     def _repr_html_(self):
         header, rows = self._texts()

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import expm1, isfinite, log, sqrt
 from numbers import Integral
 
@@ -24,8 +24,8 @@ AT_BOUND = 1e-9  # relative: a weight beyond its bound by less is at the bound
 class WeightedRewards:
     """Rounds with importance weights and rewards, and what is known of both."""
 
-    weight: np.ndarray  # the rounds
-    reward: np.ndarray  # the rounds
+    weight: np.ndarray
+    reward: np.ndarray
     # Bounds of the weights, ``min_weight <= 1 <= max_weight``; both are 1 where one of
     # them is, for weights that average 1 are then all 1
     min_weight: float
@@ -38,14 +38,7 @@ class WeightedRewards:
     @property
     def reversed(self):
         """The same rounds with the sign of the rewards turned."""
-        return WeightedRewards(
-            self.weight,
-            -self.reward,
-            self.min_weight,
-            self.max_weight,
-            -self.high,
-            -self.low,
-        )
+        return replace(self, reward=-self.reward, low=-self.high, high=-self.low)
 
     def smallest_term(self, weight):
         """Smallest product of `weight` and a reward in the range."""

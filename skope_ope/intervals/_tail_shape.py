@@ -30,10 +30,8 @@ FEWEST_TAIL_TERMS = 20  # terms of a tail
 UNRELIABLE = 0.7
 PRIOR_SHAPE, PRIOR_SIZE = 0.5, 10
 LEAST_TAIL_SHARE = 0.1  # of the largest term in the sum of squares of a heavy tail
-ALIKE_TERMS, N_ALIKE = (
-    0.9,
-    5,
-)  # of the largest, and how many terms of a bounded law reach it
+ALIKE_TERMS = 0.9  # of the largest
+N_ALIKE = 5  # terms of a bounded law that reach it
 
 
 def tail_shape(values):

@@ -164,12 +164,6 @@ def wrapped(text, first="", rest=None):
 
 # -- what tables show of values: numbers, marks, and notes below them ------------------
 
-NUMBER_FIELDS = {  # of a row by what stands above them
-    "value": "value",
-    "std. error": "standard_error",
-    "95% low": "low",
-    "95% high": "high",
-}
 BIAS_NOTE = (
     "These intervals leave out a bias of their evaluators. They may miss the "
     "policy's value, however many rounds there are."
@@ -198,6 +192,43 @@ def places_of(records):
     """Return the decimal places of values: by the errors of rows that have no star."""
     plain = [one for one in records if not one.get("leaves_bias_out")] or records
     return decimals([record["standard_error"] for record in plain])
+
+
+def formats_of(records):
+    """Return the functions that make texts of values and of their standard errors."""
+    places = places_of(records)
+    return (lambda x: fixed(x, places)), (lambda x: error_text(x, places))
+
+
+def value_columns(records, level, value, error, title="value"):
+    """Return the columns of numbers of a table of values, by what stands above them."""
+    percent = level_text(level)
+    fields = {
+        title: (value, "value"),
+        "std. error": (error, "standard_error"),
+        f"{percent} low": (value, "low"),
+        f"{percent} high": (value, "high"),
+    }
+    columns = {
+        name: [text(one.get(field)) for one in records]
+        for name, (text, field) in fields.items()
+    }
+    return columns | {"interval": [one.get("interval", "") for one in records]}
+
+
+def sizes_of(records):
+    """Return the texts of the effective rounds of values."""
+    return counts([one.get("effective_sample_size") for one in records])
+
+
+def as_table(columns):
+    """Return the header and the rows of columns, without notes that nobody needs."""
+    columns = {
+        name: texts
+        for name, texts in columns.items()
+        if name not in ("note", "warnings") or any(texts)
+    }
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
 def stars_of(reasons):

@@ -3,7 +3,7 @@
 """The page of a report: its parts, each from what it shows, and how it looks."""
 
 import re
-from math import isfinite, isnan
+from math import isfinite, isnan, nan
 
 from skope_ope.evaluators._rules import told_row
 from skope_ope.exceptions import LearnedRoundsWarning
@@ -22,13 +22,17 @@ from skope_ope.logs._html import (
     table,
 )
 from skope_ope.logs._shown_numbers import (
+    LEFT,
+    as_table,
     bias_notes,
-    counts,
     figure,
     fixed,
     level_text,
     marks_of,
     share,
+    sizes_of,
+    value_columns,
+    value_record,
 )
 from skope_ope.reports._recommendation import RewardUnits
 from skope_ope.selection._gain_answers import NO_PLAN, rough
@@ -58,10 +62,9 @@ def _paragraphs(recommendation):
 def _alarm_list(alarms, n_all):
     items = []
     for one in alarms:
-        who = f" ({', '.join(one.who)})" if one.who else ""
         tag = element("span", one.severity, class_=f"tag {one.severity}")
         step = element("div", one.first_step, class_="step") if one.advice else ""
-        items.append(joined(tag, f" {one.text}{who}", step))
+        items.append(joined(tag, f" {one.sentence}", step))
     told = [element("h3", "Before you act on this"), bullets(items)]
     more = f"{n_all - len(alarms)} more alarms. " if n_all > len(alarms) else ""
     link = element("a", "What to do about them", href="#audit")
@@ -87,8 +90,8 @@ def gains(comparison, units):
     rows = []
     for one in records:
         gain, low, high = (one[f"difference{end}"] for end in ("", "_low", "_high"))
-        told = f"{units.gain(gain)}{' points' if units.percent else ''}"
-        limits = f"{units.gain(low)} to {units.gain(high)}"
+        told = f"{units.limit(gain, '+')}{' points' if units.percent else ''}"
+        limits = f"{units.limit(low, '+')} to {units.limit(high, '+')}"
         answer = "deploy" if one["chosen"] else one["answer"]
         n = one["rounds_needed"]
         if n <= NO_PLAN * comparison.n_rounds:  # not where it is NaN
@@ -139,48 +142,23 @@ def _cell_lines(first, *others):
 
 def values(found, comparison, units, level):
     """Return the table of values by policy and evaluator, the baseline first."""
-    records = found.to_records(level)
-    percent = level_text(level)
-    header = ["policy", "evaluator", "value", "std. error", f"{percent} low"]
-    header += [f"{percent} high", "interval", "eff. rounds", "note", "warnings"]
-    numbers, notes = found._numbered_warnings()
-    shown = [
-        (found[one["policy"], one["evaluator"]], one, mark, told)
-        for one, mark, told in zip(records, marks_of(records), numbers, strict=True)
-    ]
+    records = rows = found.to_records(level)
+    marks, (numbers, warned) = marks_of(records), found._numbered_warnings()
     if comparison.baseline not in comparison:
         known = comparison.reference
-        low, high = interval = known._interval(level)
         row = {"policy": comparison._against, "evaluator": known.estimator}
-        row |= {"low": low, "high": high, "interval": interval.method}
-        shown.insert(0, (known, row, "baseline", ""))
-    sizes = counts([value.effective_sample_size for value, *_ in shown])
-    rows = [
-        [
-            one["policy"],
-            one["evaluator"],
-            units.value(value.value),
-            units.error(value.standard_error),
-            units.value(one["low"]),
-            units.value(one["high"]),
-            one["interval"],
-            size,
-            mark,
-            told,
-        ]
-        for (value, one, mark, told), size in zip(shown, sizes, strict=True)
-    ]
-    marked = [i for i, row in enumerate(rows) if row[8].startswith("recommended")]
-    for j in (9, 8):  # columns that nobody needs
-        if not any(row[j] for row in rows):
-            for row in (header, *rows):
-                row.pop(j)
-    left = ("policy", "evaluator", "interval", "note", "warnings")
-    told = [*bias_notes(records), *notes]
+        rows = [row | value_record(known, level), *records]
+        marks, numbers = ["baseline", *marks], ["", *numbers]
+    names = "policy", "evaluator"
+    columns = {name: [one[name] for one in rows] for name in names}
+    columns |= value_columns(rows, level, units.value, units.error)
+    columns |= {"eff. rounds": sizes_of(rows), "note": marks, "warnings": numbers}
+    marked = [i for i, mark in enumerate(marks) if mark.startswith("recommended")]
+    notes = [*bias_notes(records), *warned]
     if len(comparison.differences) > 1:
-        told = [f"Each interval holds by itself at {percent}.", *told]
-    below = [element("p", note, class_="quiet") for note in told]
-    return joined(table(header, rows, marked=marked, left=left), *below)
+        notes = [f"Each interval holds by itself at {level_text(level)}.", *notes]
+    shown = table(*as_table(columns), marked=marked, left=(*names, *LEFT))
+    return joined(shown, *(element("p", note, class_="quiet") for note in notes))
 
 
 def overlap(found):
@@ -190,14 +168,14 @@ def overlap(found):
     rows = []
     for name, value in found.items():
         known, n = value.diagnostics, value.n_rounds
-        size = value.effective_sample_size
+        size, weight = value.effective_sample_size, known.get("max_weight", nan)
         rows.append(
             [
                 name,
                 fixed(size, 0),
                 share(size / n),
                 "" if isnan(size) else share_bar(size / n),
-                _weight_text(known.get("max_weight")),
+                fixed(weight if isfinite(weight) else nan, 1),
                 share(known.get("max_weight_share")),
                 share(known.get("unsupported_mass", known.get("outside_range_share"))),
             ]
@@ -208,10 +186,6 @@ def overlap(found):
         "the log has no evidence."
     )
     return joined(table(header, rows), element("p", note, class_="quiet"))
-
-
-def _weight_text(weight):
-    return fixed(weight if weight is None or isfinite(weight) else None, 1)
 
 
 def findings(audit, audits, verdicts):

@@ -45,6 +45,11 @@ class Alarm:
     advice: tuple = ()  # what to do, the most likely cause first
 
     @property
+    def sentence(self):
+        """What was found, and of whom."""
+        return f"{self.text} ({', '.join(self.who)})" if self.who else self.text
+
+    @property
     def first_step(self):
         """What to do first, in a sentence; empty where `text` says it."""
         if not self.advice:
@@ -85,14 +90,12 @@ def recommendation_of(comparison, verdicts, audit, audits, units, accepted=()):
     of_log = any(not one.who for one in faults)
     of_all = of_log or str(comparison.baseline) in wrong
     if of_all or (alarms and alarms[0].severity == ERROR and decision != "undecided"):
-        headline, sentences = (
-            "No decision: too little evidence",
-            _too_little(comparison),
-        )
+        headline = "No decision: too little evidence"
+        sentences = _too_little(comparison)
         if faults:
             what = "the log" if of_log else "what is wrong"
             headline = f"No decision yet: correct {what} first"
-            sentences = _without_ground(comparison, wrong, of_all)
+            sentences = _not_to_be_trusted(comparison, wrong, of_all)
         sentences = (*sentences, *notes)
         return Advice("undecided", None, headline, sentences, tuple(alarms))
     tell = {"deploy": _deploy, "keep": _keep, "undecided": _wait}[decision]
@@ -134,18 +137,19 @@ def _alarms(comparison, verdicts, audit, audits, accepted):
             if is_new and key not in of_log:
                 found.setdefault(key, (one, []))[1].append(str(name))
     alarms = [
-        Alarm(one.name, one.severity, _about_whom(one, names), one.found, one.advice)
+        Alarm(
+            one.name,
+            one.severity,
+            () if one.name in OF_LOG else tuple(names),
+            one.found,
+            one.advice,
+        )
         for one, names in found.values()
     ]
     return sorted(alarms, key=lambda one: (one.severity != ERROR, bool(one.who)))
 
 
-def _about_whom(finding, names):
-    """Return whom a finding is about: nobody where it is about the log."""
-    return () if finding.name in OF_LOG else tuple(names)
-
-
-def _without_ground(comparison, wrong, of_all):
+def _not_to_be_trusted(comparison, wrong, of_all):
     """Say that the numbers cannot be trusted, whatever they say."""
     about = "any number on this page"
     if not of_all:
@@ -175,9 +179,10 @@ def _deploy(comparison, units, wrong):
     answers = {one.name: one for one in comparison._answers}
     chosen = answers.pop(comparison.choice)
     earned = _earned(comparison, chosen.name, units)
+    gain = _gain_text(comparison, chosen.gain, chosen.low, chosen.high, units)
     sentences = [
         f"On these {comparison.n_rounds:,} logged rounds {chosen.name} {earned}, "
-        f"a gain of {_span(comparison, chosen, units)}.",
+        f"a gain of {gain}.",
         *_relative_gain(comparison, chosen.name),
     ]
     sentences += comparison._assumed
@@ -272,7 +277,7 @@ def _about_policy(one, comparison, units, wrong):
         ]
     return [
         f"The {comparison.n_rounds:,} rounds cannot tell {name} from {against}: its "
-        f"gain may be anything from {units.worded_limit(one.low, '+')} to "
+        f"gain may be anything from {units.limit(one.low, '+')} to "
         f"{units.worded_gain(one.high, '+')}.",
         _more_rounds(one, comparison.n_rounds, units),
     ]
@@ -326,18 +331,14 @@ def _relative_gain(comparison, name):
     return [f"{sentence}."]
 
 
-def _span(comparison, one, units):
-    return _gain_text(comparison, one.gain, one.low, one.high, units)
-
-
 def _gain_text(comparison, gain, low, high, units):
-    limits = f"{units.worded_limit(low)} to {units.worded_limit(high)}"
+    limits = f"{units.limit(low)} to {units.limit(high)}"
     percent = level_text(comparison.level)
     return f"{units.worded_gain(gain)} ({percent} interval: {limits})"
 
 
 def _signed_gain(one, units):
-    limits = [units.worded_limit(x, "+") for x in (one.low, one.high)]
+    limits = [units.limit(x, "+") for x in (one.low, one.high)]
     return f"{units.worded_gain(one.gain, '+')}, {' to '.join(limits)}"
 
 
@@ -349,21 +350,19 @@ class RewardUnits:
     """How values and gains are written on a page, all with the same decimal places."""
 
     percent: bool  # whether all rewards are 0 or 1, so that a value is a share
-    of_values: int  # decimal places in tables
-    of_gains: int  # decimal places in tables
-    # Decimal places in sentences, of values and gains alike: what is subtracted in the
-    # head agrees with the gain
-    in_words: int
+    of_values: int  # decimal places of values in tables
+    # Decimal places of gains, and of both in sentences: what is subtracted in the head
+    # agrees with the gain
+    of_gains: int
 
     @classmethod
     def of(cls, values, gains, percent):
         """Return the units that suit the standard errors of values and gains."""
         scale = 100 if percent else 1
-        of_values, of_gains = (
-            decimals([one.standard_error * scale for one in shown])
-            for shown in (values, gains)
+        errors = (
+            [scale * one.standard_error for one in some] for some in (values, gains)
         )
-        return cls(percent, of_values, of_gains, of_gains)
+        return cls(percent, *map(decimals, errors))
 
     @property
     def of_gain(self):
@@ -372,29 +371,24 @@ class RewardUnits:
 
     def value(self, x):
         """Return a value or its limit for a table; "-" where there is none."""
-        return self._text(x, self.of_values, "%" if self.percent else "")
+        return self._text(x, self.of_values, "%" * self.percent)
 
     def error(self, x):
         """Return the standard error of a value for a table."""
-        unit, factor = ("%", 100) if self.percent else ("", 1)
-        return error_text(factor * x, self.of_values, unit)
+        factor = 100 if self.percent else 1
+        return error_text(factor * x, self.of_values, "%" * self.percent)
 
-    def gain(self, x):
-        """Return a gain or its limit for a table, signed and without its unit."""
-        return self._text(x, self.of_gains, "", "+")
-
-    def worded_value(self, x):
-        """Return a value for a sentence."""
-        return self._text(x, self.in_words, "%" if self.percent else "")
+    def limit(self, x, sign=""):
+        """Return a gain or its limit without its unit."""
+        return self._text(x, self.of_gains, "", sign)
 
     def worded_gain(self, x, sign=""):
         """Return a gain for a sentence, with its unit."""
-        unit = "points" if self.percent else "per round"
-        return f"{self.worded_limit(x, sign)} {unit}"
+        return f"{self.limit(x, sign)} {'points' if self.percent else 'per round'}"
 
-    def worded_limit(self, x, sign=""):
-        """Return a limit of a gain for a sentence, without its unit."""
-        return self._text(x, self.in_words, "", sign)
+    def worded_value(self, x):
+        """Return a value for a sentence."""
+        return self._text(x, self.of_gains, "%" * self.percent)
 
     @staticmethod
     def share(x, sign="+"):

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skope_ope._texts import harmless
+from skope_ope._texts import harmless, one_line
 from skope_ope._types import Path, PolicyLike, RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.audit import VerdictThresholds, verdict
 from skope_ope.audit._audit import audits
@@ -150,10 +150,9 @@ class Report:
     @cached_property
     def verdicts(self) -> dict[str, Any]:
         """What speaks against acting on the gains, by policy."""
+        audits, thresholds = self.audits, self._thresholds
         return {
-            name: verdict(
-                gain, audit=self.audits.get(name), thresholds=self._thresholds
-            )
+            name: verdict(gain, audit=audits.get(name), thresholds=thresholds)
             for name, gain in self.comparison.differences.items()
         }
 
@@ -196,9 +195,9 @@ class Report:
     def __repr__(self):
         lines = wrapped(self.sentence)
         for one in self.alarms:
-            who = f" ({', '.join(one.who)})" if one.who else ""
-            lines += wrapped(f"{one.text}{who}", f"[{one.severity}] ")
-            lines += wrapped(one.first_step, " " * len(f"[{one.severity}] "))
+            mark = f"[{one.severity}] "
+            lines += wrapped(one.sentence, mark)
+            lines += wrapped(one.first_step, " " * len(mark))
         for one in self.audit.findings:
             if one.name in TOLD_NOTES and one.severity == "note":
                 lines += wrapped(one.text, "[note] ")
@@ -442,8 +441,7 @@ def _argument_text(value):
     """Return an argument in one line, without addresses of memory."""
     if isinstance(value, np.ndarray):
         return f"array of shape {value.shape}"
-    text = " ".join(ADDRESS.sub("", repr(value)).split())
-    return text if len(text) <= LONGEST_ARGUMENT else f"{text[:LONGEST_ARGUMENT]}..."
+    return one_line(ADDRESS.sub("", repr(value)), LONGEST_ARGUMENT)
 
 
 # -- writing a page: all of it or nothing ----------------------------------------------

@@ -14,7 +14,7 @@ FLOW = [
     *("_interrupted", "_texts", "_types", "_pairs", "exceptions", "_sklearn"),
     *("_progress", "_parallel"),
     *("logs", "readers", "propensities", "policies", "reward_models", "intervals"),
-    *("evaluators", "audit", "selection", "learning", "displays", "reports"),
+    *("displays", "evaluators", "audit", "selection", "learning", "reports"),
     *("datasets", "utils"),
 ]
 # Likewise inside folders that have rooms of their own; "" are the files beside them.
@@ -38,15 +38,13 @@ CHECKED = {
 # Methods that open a door further down, importing inside the function.
 DOORS = {
     ("logs/_transformer.py", "lazy"),  # what is said of lazy logs
-    ("evaluators/_value_table.py", "displays"),  # its plot, and what that returns
-    ("selection/_policy_comparison.py", "displays"),  # likewise
+    ("displays/_value_displays.py", "selection"),  # gains that are still to be computed
 }
 OPTIONAL = {"IPython", "matplotlib", "narwhals", "numba", "pandas", "polars", "pyarrow"}
 OPTIONAL |= {"seaborn", "skops", "torch", "tqdm"}
 # The arrows of modules without which no circle is left.
 CIRCLES = {
-    ("evaluators._value_table", "displays"),
-    ("selection._policy_comparison", "displays"),
+    ("displays._value_displays", "selection"),
 }
 # Parts of scikit-learn whose import costs more than our whole package.
 HEAVY = "calibration compose datasets ensemble feature_extraction inspection pipeline"

@@ -1,24 +1,24 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command `evaluate`: what other policies would have earned."""
+"""The commands: `evaluate` other policies, `audit` a log, and a demonstration."""
 
 import os
 import shlex
-from functools import cached_property
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import Bunch, check_random_state
 
 from skope_ope._shell._answer import (
     DEFAULT_LEVEL,
     Answer,
+    about_lines,
     report_record,
     row_name,
     start_record,
     to_text,
+    warning_lines,
     warning_records,
 )
-from skope_ope._shell._audit import audits_of
 from skope_ope._shell._policies import (
     FILE,
     TABLE,
@@ -28,9 +28,12 @@ from skope_ope._shell._policies import (
     target,
     wanted_policies,
 )
-from skope_ope._shell._require import GAIN, VALUE, VERDICT
+from skope_ope._shell._require import add_verdict_on_gain, add_verdicts
 from skope_ope._sklearn import StrOptions
-from skope_ope.audit import VerdictThresholds, verdict
+from skope_ope.audit import VerdictThresholds
+from skope_ope.audit._audit import audits
+from skope_ope.datasets._load import load_classification
+from skope_ope.datasets._synthetic import make_logs_from_classification
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._names import (
     STATIC,
@@ -38,19 +41,20 @@ from skope_ope.evaluators._names import (
     names_for,
     unknown_evaluator,
 )
-from skope_ope.evaluators.core._evidence import (
-    ESTIMATED,
-    NOTHING_OUTSIDE,
-    rests_on_propensities,
-    weight_findings,
-)
+from skope_ope.evaluators._rules import DEFAULTS
 from skope_ope.evaluators.core._logged_value import logged_value
 from skope_ope.evaluators.core._wrapped import with_seed
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._shown_numbers import level_text
 from skope_ope.logs._text_files import number, whole_number
-from skope_ope.policies import action_probabilities
+from skope_ope.logs._validation import in_context
+from skope_ope.policies import ClassifierPolicy, action_probabilities
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._policy_files import logs_on_columns
+from skope_ope.policies._policy_files import (
+    can_name_columns,
+    frame_of_context,
+    logs_on_columns,
+)
 from skope_ope.reports._report import checked_path, report_of, write_whole
 from skope_ope.reward_models._sources import named_reward_model, reward_source
 from skope_ope.selection._compare_policies import comparison_of
@@ -58,6 +62,8 @@ from skope_ope.selection._policy_comparison import LOGGER
 
 MANY_LOGGERS = 20
 NOT_MET = 1  # the exit code where a requirement does not hold
+
+# -- `evaluate`: what other policies would have earned ---------------------------------
 
 
 def run_evaluate(args, progress, caught):
@@ -148,11 +154,9 @@ def _add_references(args, report, logs):
             "Name a column or a number with --propensity, or let them be estimated."
         )
     if args.baseline:
-        report["baseline"] = report_record(LOGGER, logged_value(logs), args.level)
-        report["reference_values"] += [
-            report["baseline"],
-            *logger_records(logs, args.level),
-        ]
+        record = report_record(LOGGER, logged_value(logs), args.level)
+        report["baseline"] = record
+        report["reference_values"] += [record, *logger_records(logs, args.level)]
 
 
 def _decision_record(found):
@@ -164,20 +168,15 @@ def _add_decision(args, report, policies, values, logs):
     n_policies = len(policies)
     report["notes"].append(
         f"The intervals of the {n_policies} policies hold together at "
-        f"{100 * args.level:g}%, for values and for gains over the logger. Each alone "
-        f"has the level {100 * level_of_each(args, n_policies):.5g}%."
+        f"{level_text(args.level, 6)}, for values and for gains over the logger. Each "
+        f"alone has the level {level_text(level_of_each(args, n_policies), 5)}."
     )
     if values.recommended is None:
         return None
-    found, _ = comparison_of(
-        {name: values[name, values.recommended] for name in policies},
-        policies,
-        logs,
-        LOGGER,
-        args.level,
-        values.recommended,
-        args.accept,
-    )
+    evaluator = values.recommended
+    rows = {name: values[name, evaluator] for name in policies}
+    given = policies, logs, LOGGER, args.level, evaluator, args.accept
+    found, _ = comparison_of(rows, *given)
     report["decision"] = _decision_record(found)
     return found.differences.get(found.choice)
 
@@ -194,15 +193,9 @@ def _records(args, values, logs, n_policies):
     """Return the rows of the table."""
     baseline = logged_value(logs) if args.gain or n_policies > 1 else None
     level = level_of_each(args, n_policies)
+    about = {"baseline": baseline, "recommended": values.recommended}
     return [
-        report_record(
-            evaluator,
-            value,
-            level,
-            policy=policy,
-            baseline=baseline,
-            recommended=values.recommended,
-        )
+        report_record(evaluator, value, level, policy=policy, **about)
         for (policy, evaluator), value in values.items()
     ]
 
@@ -242,12 +235,11 @@ def logger_records(logs, level):
     """Return the mean reward of each logger, where there are several."""
     if logs.loggers is None or not 1 < len(logs.loggers) <= MANY_LOGGERS:
         return []
+    rounds = {label: logs.logger == label for label in logs.loggers.tolist()}
     return [
-        report_record(
-            f"logger {label}", logged_value(logs[logs.logger == label]), level
-        )
-        for label in logs.loggers.tolist()
-        if (logs.logger == label).any()
+        report_record(f"logger {label}", logged_value(logs[own]), level)
+        for label, own in rounds.items()
+        if own.any()
     ]
 
 
@@ -273,174 +265,6 @@ def start_report(args, values):
         "reference_values": [],
         "notes": [],
     }
-
-
-# -- whether the requirements hold, by which numbers, and the verdicts behind them -----
-
-LIMIT_BY_FIELD = {"lower": "low", "upper": "high"}
-BIAS = "bias_left_out"
-
-
-class Results:
-    """What requirements may ask for."""
-
-    def __init__(self, table, logs, level_of_each, level, audits=None, accepted=()):
-        self.table, self.logs = table, logs
-        self.level_of_each, self.level = level_of_each, level
-        self.audits = audits or {}
-        # at their own level: a lower --level makes no value more trustworthy
-        self.thresholds = VerdictThresholds(accepted=accepted)
-
-    @cached_property
-    def logger(self):
-        """The mean reward of the rounds."""
-        return logged_value(self.logs)
-
-    @cached_property
-    def verdicts(self):
-        """Verdicts by (policy, evaluator)."""
-        return {
-            key: verdict(
-                value, audit=self.audits.get(key[0]), thresholds=self.thresholds
-            )
-            for key, value in self.table.items()
-        }
-
-    def evaluator_of(self, side):
-        """Return the evaluator that a side is about."""
-        known = [name for policy, name in self.table if policy == side.name]
-        if side.evaluator is not None:
-            if side.evaluator not in known:
-                raise ValueError(
-                    f"--require: {side.text!r} names the evaluator "
-                    f"{side.evaluator!r}, and the table has {', '.join(known)}."
-                )
-            return side.evaluator
-        if self.table.recommended in known:
-            return self.table.recommended
-        if len(known) == 1:
-            return known[0]
-        raise ValueError(
-            f"--require: no evaluator is recommended for {side.text!r}, because "
-            f"{self.table.reason}. Name one of {', '.join(known)}, as "
-            f"{side.name}/{known[0]}."
-        )
-
-    def key_of(self, side):
-        """Return the policy and the evaluator that a side is about."""
-        return side.name, self.evaluator_of(side)
-
-    def value_of(self, side):
-        """Return the value that a side is about."""
-        return self.logger if side.name == LOGGER else self.table[self.key_of(side)]
-
-    def of(self, side):
-        """Return the number or the `Verdict` of a side."""
-        if side.number is not None:
-            return side.number
-        if side.answer is not None:
-            return side.answer
-        value, fields = self.value_of(side), side.fields or (VALUE,)
-        if side.name == LOGGER:
-            return _asked_number(value, fields[0], self.level)
-        if fields[0] == VERDICT:
-            return self.verdicts[self.key_of(side)]
-        if fields[0] == GAIN:
-            value, fields = value - self.logger, fields[1:] or (VALUE,)
-        return _asked_number(value, fields[0], self.level_of_each)
-
-
-def _asked_number(value, field, level):
-    """Return a field of a value."""
-    if field == "effective_rounds":
-        return float(value.effective_sample_size)
-    if field in LIMIT_BY_FIELD:
-        return float(getattr(value._interval(level), LIMIT_BY_FIELD[field]))
-    return float(getattr(value, field))
-
-
-def add_verdicts(args, report, table, logs, audits):
-    """Add to a report the verdicts, and whether the requirements hold."""
-    results = Results(
-        table, logs, report["level_of_each"], args.level, audits, args.accept
-    )
-    for record, found in zip(report["values"], results.verdicts.values(), strict=True):
-        record["verdict"] = found.to_dict()
-    report["requirements"] = [_gated(one, results) for one in args.require]
-    return all(one["holds"] for one in report["requirements"])
-
-
-def add_verdict_on_gain(args, report, gain, audits):
-    """Add to the decision of a report the verdict on the gain that it rests on."""
-    decision = report["decision"]
-    decision["verdict"] = verdict(
-        gain,
-        audit=(audits or {}).get(decision["choice"]),
-        thresholds=VerdictThresholds(accepted=args.accept),
-    ).to_dict()
-
-
-def _gated(requirement, results):
-    """Return whether a requirement holds, and by which numbers."""
-    # A requirement about a value that the logs do not support does not hold, whatever
-    # its numbers, unless it is about the verdict itself. Neither does one about the
-    # limit of an interval that leaves a bias out, or about a gain whose sign missing
-    # weight could turn, unless that is accepted.
-    left, right = (results.of(side) for side in requirement.sides)
-    about = [side for side in requirement.sides if side.name not in (None, LOGGER)]
-    holds, because = requirement.holds(left, right), ""
-    if left != left or right != right:
-        because = "a number that is not known (NaN) meets no requirement"
-    if holds:
-        asked = [side for side in about if not side.is_verdict]
-        doubts = [_side_doubt(side, results) for side in asked]
-        doubts += [
-            _missing_part(gain, results) for gain in _gains_in(requirement, results)
-        ]
-        because = "; ".join(filter(None, dict.fromkeys(doubts)))
-    names = [results.evaluator_of(side) for side in about]
-    values = map(results.value_of, about)
-    estimated = any(rests_on_propensities(one, ESTIMATED) for one in values)
-    return {
-        "text": requirement.text,
-        "holds": holds and not because,
-        "left": getattr(left, "answer", left),
-        "right": getattr(right, "answer", right),
-        "evaluators": list(dict.fromkeys(names)),
-        "because": because,
-        "note": NOTHING_OUTSIDE if estimated and holds and not because else "",
-    }
-
-
-def _side_doubt(side, results):
-    """Return why the number of a side satisfies nothing, or nothing."""
-    key = results.key_of(side)
-    found, left_out = results.verdicts[key], results.table[key].leaves_bias_out
-    errors = [one.name for one in found.alarms if one.severity == "error"]
-    if errors:
-        return f"the logs do not support {side.name} ({', '.join(errors)})"
-    is_limit = side.fields[-1:] in (("lower",), ("upper",))
-    if is_limit and left_out and BIAS not in results.thresholds.accepted:
-        return f"the interval of {key[1]} leaves out {left_out} (--accept {BIAS})"
-    return ""
-
-
-def _gains_in(requirement, results):
-    """Yield the gains that a requirement is about: over the logger, or the other."""
-    sides = [one for one in requirement.sides if one.name and not one.is_verdict]
-    values = [results.value_of(one) for one in sides]
-    if len(values) == 2:
-        yield values[0] - values[1]
-    for side, value in zip(sides, values, strict=True):
-        if side.fields[:1] == (GAIN,):
-            yield value - results.logger
-
-
-def _missing_part(gain, results):
-    """Return why the sign of a gain is not known, or nothing."""
-    found = weight_findings(gain._evidence, gain._interval(results.level_of_each))
-    names = [one.name for one in found if one.name not in results.thresholds.accepted]
-    return f"the logs do not support the gain ({', '.join(names)})" if names else ""
 
 
 # -- the page that `evaluate --report` writes ------------------------------------------
@@ -506,22 +330,13 @@ def compare_with_log(args, report, values, logs, source, wanted, policies, progr
     """Put the mean reward of the policy's own log beside the estimates."""
     path = args.compare_logs
     there = read_source(args, path, progress, [wanted], like=source, beside=args.logs)
-    acts = _policy_there(args, wanted, policies[wanted.name], there)
-    compare(report, values, logs, there.logs, acts)
-
-
-def _policy_there(args, wanted, policy, there):
-    """Return the policy on another log; None where it cannot be asked there."""
-    if wanted.kind == "columns" or isinstance(policy, AdaptivePolicy):
-        return None
-    return policy if wanted.is_learned else target(wanted, args, there)[0]
-
-
-def compare(report, values, logs, other, policy):
-    """Put the mean reward of the policy's own log beside the estimates."""
-    level, path = report["level"], report["arguments"]["compare_logs"]
+    other, policy = there.logs, policies[wanted.name]
+    if wanted.kind == "columns" or is_learner(policy):
+        policy = None  # it cannot be asked there
+    elif not wanted.is_learned:
+        policy, _ = target(wanted, args, there)
     on_policy = logged_value(other)
-    record = report_record("on-policy", on_policy, level)
+    record = report_record("on-policy", on_policy, report["level"])
     report["reference_values"].append(record)
     for entry, value in zip(report["values"], values.values(), strict=True):
         error = np.hypot(value.standard_error, on_policy.standard_error)
@@ -655,3 +470,152 @@ def _int_or_float(text):
         return whole_number(text)
     except ValueError:
         return number(text)
+
+
+# -- `audit`: whether the log can answer, and for a policy -----------------------------
+
+ALARM = 1
+
+
+def run_audit(args, progress, caught):
+    """Return the answer of `audit`; its code tells whether there are alarms."""
+    wanted = wanted_policies(args, needed=False)
+    if len(wanted) > 1:
+        raise ValueError("an audit is about one policy: name one, or none.")
+    # a policy that is saved or learned here knows the encoded columns
+    knows_them = any(one.saved is not None or one.is_learned for one in wanted)
+    as_frame = not knows_them and can_name_columns()
+    source = read_source(args, args.logs, progress, wanted, as_frame=as_frame)
+    about = {"log": log_text(args.logs, source)}
+    logs, policies, told = rounds_and_targets(args, source, wanted, progress)
+    for one in wanted:
+        about["policy"] = told[one.name]
+    found, of_policies = audits_of(
+        args, source, wanted, logs, policies, about, progress
+    )
+    for one in wanted:
+        found = of_policies[one.name]
+    told_by_the_way = warning_records({}, caught, None)
+    record = {
+        **start_record(args),
+        "about": about,
+        "n_rounds": len(logs),
+        "n_actions": logs.n_actions,
+        **found.to_dict(),
+        "warnings": told_by_the_way,
+    }
+    lines = [*about_lines(about), "", str(found), *warning_lines(told_by_the_way)]
+    return Answer(record, "\n".join(lines), 0 if found.ok else ALARM)
+
+
+def audits_of(args, source, wanted, logs, policies, about, progress):
+    """Audit the rounds, alone and for policies."""
+    # those that are learned here know the encoded columns, others those of the file
+    policies = policies | {
+        one.name: action_probabilities(policies[one.name], logs)
+        for one in wanted
+        if one.is_learned
+    }
+    logs = _with_names(logs, source, about)
+    with progress.step(f"auditing {len(logs):,} rounds"):
+        return audits(policies, logs, random_state=args.random_state)
+
+
+def _with_names(logs, source, about):
+    """Return the rounds with the columns of the file, so that findings name them."""
+    # Without pandas the context stays encoded, and the report says what its columns
+    # are.
+    if not source.features:
+        return logs
+    frame = frame_of_context(source)
+    if frame is None:
+        names = source.encoder.names()
+        about["context"] = ", ".join(f"{j}: {name}" for j, name in enumerate(names))
+        return logs
+    return in_context(logs, frame.iloc[logs.row_id.position])
+
+
+# -- the demonstration: digits whose true answer is known ------------------------------
+
+BIASED_EVALUATORS = ("DirectMethod", "DRos")  # beside the default ones, as a warning
+
+
+def run_demo(args, progress, caught):
+    """Return the answer of `demo`, see `run_evaluate`."""
+    with progress.step("evaluating a policy on handwritten digits"):
+        demo = digits_demo([*DEFAULTS, *BIASED_EVALUATORS], args.random_state)
+    table = demo.table
+    records = [
+        report_record(name, value, DEFAULT_LEVEL, recommended=table.recommended)
+        for name, value in table.items()
+    ]
+    report = start_report(args, records)
+    report["recommendation"] = recommendation(table)
+    report.update(about=demo.about, notes=demo.notes, truth=demo.truth)
+    for record in report["values"]:
+        record["error"] = record["value"] - demo.truth
+        record["covers"] = bool(record["low"] <= demo.truth <= record["high"])
+    report["reference_values"].append({"evaluator": "true value", "value": demo.truth})
+    report["warnings"] = warning_records(table, caught, DEFAULT_LEVEL)
+    return Answer(report, to_text(report))
+
+
+TRAIN_ROWS = 180  # a tenth of the digits: a policy that errs now and then
+
+
+def digits_demo(evaluators, random_state=1):
+    """Evaluate a classifier's policy whose true value is known."""
+    # A classifier learns from a tenth of scikit-learn's handwritten digits. The others
+    # are logged by the confounded rule of `make_logs_from_classification`, which looks
+    # at the label; the reward model sees the pixels only.
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = load_classification("digits", return_X_y=True)
+    order = np.random.RandomState(random_state).permutation(len(y))
+    train, rest = order[:TRAIN_ROWS], order[TRAIN_ROWS:]
+    X = X / 16  # pixels in [0, 1]
+    policy = ClassifierPolicy(LogisticRegression(max_iter=1000)).fit(X[train], y[train])
+    logs, rewards = make_logs_from_classification(
+        X[rest], y[rest], random_state=random_state
+    )
+    table = quiet_table(
+        policy,
+        logs,
+        evaluators=evaluators,
+        reward_model=LogisticRegression(max_iter=1000),
+        random_state=random_state,
+    )
+    pi = action_probabilities(policy, logs)
+    truth = float((pi * rewards).sum(axis=1).mean())
+    about = {
+        "log": f"{len(logs):,} handwritten digits, 10 actions, reward 1 for the right "
+        "digit; the logger gives 0.7 to the right digit and spreads 0.3 at random",
+        "policy": "greedy on logistic regression, learned on "
+        f"{len(train)} other digits",
+        "model": "logistic regression of the reward for each action, out of fold",
+    }
+    return Bunch(
+        logs=logs,
+        policy=policy,
+        table=table,
+        truth=truth,
+        about=about,
+        notes=_what_is_seen(table, truth),
+    )
+
+
+def _what_is_seen(table, truth):
+    """Say why some of the values are off and others are not."""
+    direct, shrunk = (table[name].value - truth for name in ("DirectMethod", "DRos"))
+    size = abs(direct) / table["DirectMethod"].standard_error
+    return [
+        f"DirectMethod is off by {direct:+.3f}, {size:.1f} of its standard errors. The "
+        "logger used the label, which the pixels do not determine. So an action was "
+        "logged mostly where it was right, and a model of the logged rewards predicts "
+        "too much for it.",
+        "IPS, SNIPS, DoublyRobust and SNDR weight every round by its logged "
+        "propensity. This removes the bias, with larger standard errors. Evaluators "
+        f"that cut or shrink large weights, such as DRos ({shrunk:+.3f}), have less "
+        "variance and some bias. These and DirectMethod are marked, and are in the "
+        "first table only if you name them.",
+    ]
