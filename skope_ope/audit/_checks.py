@@ -14,19 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.audit._context_balance import balance_findings
-from skope_ope.audit._logger_findings import exploration_findings, logger_findings
-from skope_ope.audit._policy_checks import (
-    action_findings,
-    alike_rounds_findings,
-    clipping_findings,
-    learned_rounds_findings,
-    no_weight_facts,
-    slate_policy_findings,
-    summed_weight_findings,
-    unsupported_findings,
-    weighted_reward_findings,
-)
+from skope_ope.audit import _context_balance, _logger_findings
+from skope_ope.audit import _policy_checks as policies
 from skope_ope.evaluators._value_summary import summarize
 from skope_ope.evaluators.core._drowned import (
     huge_finding,
@@ -48,25 +37,16 @@ from skope_ope.evaluators.parts._part_sums import sum_over
 from skope_ope.evaluators.static._ips import IPS
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import plain
-from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
-from skope_ope.logs.checks._context_columns import (
-    column_findings,
-    group_column_findings,
-)
-from skope_ope.logs.checks._joined_rows import repeated_findings, shift_findings
-from skope_ope.logs.checks._leaks import (
-    action_leak_findings,
-    reward_leak_findings,
-)
-from skope_ope.logs.checks._log_facts import FactSums, log_facts
-from skope_ope.logs.checks._order import order_findings
-from skope_ope.logs.checks._propensity_findings import propensity_findings
-from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
-from skope_ope.logs.checks._slate_logger import (
-    ended_by_reward_findings,
-    page_reward_findings,
-    pages_without_reward_findings,
-    slate_logger_findings,
+from skope_ope.logs.checks import (
+    _adaptive_logger,
+    _context_columns,
+    _joined_rows,
+    _leaks,
+    _log_facts,
+    _order,
+    _propensity_findings,
+    _propensity_fit,
+    _slate_logger,
 )
 from skope_ope.logs.lazy._lazy_logs import all_rows
 from skope_ope.logs.sums._group_sums import ALL
@@ -92,34 +72,34 @@ class Check(NamedTuple):
 # "weights", and the "policy" on rows, or that there is "no weight". Facts are told in
 # this order.
 CHECKS = (
-    Check(log_facts, "sums"),
-    Check(propensity_findings, "log", (ACTIONS,)),
-    Check(logger_findings, "rows", (ACTIONS,)),
-    Check(exploration_findings, "rows", (ACTIONS,)),
-    Check(column_findings, "rows"),
-    Check(group_column_findings, "all rows"),
-    Check(order_findings, "log"),
-    Check(adaptive_logger_findings, "first", (ACTIONS,)),
-    Check(action_leak_findings, "rows", (ACTIONS,)),
-    Check(repeated_findings, "rows"),
-    Check(reward_leak_findings, "rows"),
-    Check(ended_by_reward_findings, "rows", (SLATES,)),
-    Check(pages_without_reward_findings, "rows", (SLATES,)),
-    Check(page_reward_findings, "rows", (SLATES,)),
-    Check(slate_logger_findings, "rows", (SLATES,)),
-    Check(shift_findings, "first", (ACTIONS,)),
+    Check(_log_facts.log_facts, "sums"),
+    Check(_propensity_findings.propensity_findings, "log", (ACTIONS,)),
+    Check(_logger_findings.logger_findings, "rows", (ACTIONS,)),
+    Check(_logger_findings.exploration_findings, "rows", (ACTIONS,)),
+    Check(_context_columns.column_findings, "rows"),
+    Check(_context_columns.group_column_findings, "all rows"),
+    Check(_order.order_findings, "log"),
+    Check(_adaptive_logger.adaptive_logger_findings, "first", (ACTIONS,)),
+    Check(_leaks.action_leak_findings, "rows", (ACTIONS,)),
+    Check(_joined_rows.repeated_findings, "rows"),
+    Check(_leaks.reward_leak_findings, "rows"),
+    Check(_slate_logger.ended_by_reward_findings, "rows", (SLATES,)),
+    Check(_slate_logger.pages_without_reward_findings, "rows", (SLATES,)),
+    Check(_slate_logger.page_reward_findings, "rows", (SLATES,)),
+    Check(_slate_logger.slate_logger_findings, "rows", (SLATES,)),
+    Check(_joined_rows.shift_findings, "first", (ACTIONS,)),
     # after leaks, which explain what it finds by name
-    Check(fitted_propensity_findings, "rows", (ACTIONS,)),
-    Check(no_weight_facts, "no weight"),
-    Check(learned_rounds_findings, "learned"),
-    Check(alike_rounds_findings, "policy"),
-    Check(unsupported_findings, "weights", (ACTIONS,)),
-    Check(action_findings, "policy", (ACTIONS,)),
-    Check(summed_weight_findings, "weights", (ACTIONS,)),
-    Check(weighted_reward_findings, "policy", (ACTIONS,)),
-    Check(balance_findings, "policy", (ACTIONS,)),
-    Check(clipping_findings, "policy", (ACTIONS,)),
-    Check(slate_policy_findings, "policy", (SLATES,)),
+    Check(_propensity_fit.fitted_propensity_findings, "rows", (ACTIONS,)),
+    Check(policies.no_weight_facts, "no weight"),
+    Check(policies.learned_rounds_findings, "learned"),
+    Check(policies.alike_rounds_findings, "policy"),
+    Check(policies.unsupported_findings, "weights", (ACTIONS,)),
+    Check(policies.action_findings, "policy", (ACTIONS,)),
+    Check(policies.summed_weight_findings, "weights", (ACTIONS,)),
+    Check(policies.weighted_reward_findings, "policy", (ACTIONS,)),
+    Check(_context_balance.balance_findings, "policy", (ACTIONS,)),
+    Check(policies.clipping_findings, "policy", (ACTIONS,)),
+    Check(policies.slate_policy_findings, "policy", (SLATES,)),
 )
 
 
@@ -179,7 +159,10 @@ class MemorySource:
         """Return what checks of the log read."""
         names = "rows", "first", "all rows"
         given = dict.fromkeys(names, (self.rows,))
-        given |= {"sums": (FactSums(self.rows, ALL),), "log": (self.rows, self.rows)}
+        given |= {
+            "sums": (_log_facts.FactSums(self.rows, ALL),),
+            "log": (self.rows, self.rows),
+        }
         return [AuditPart(given)]
 
     def parts_of(self, policy):
@@ -244,7 +227,7 @@ class FileSource:
 
 
 def _fact_sums(logs, _):
-    return FactSums(logs) if len(logs) else None
+    return _log_facts.FactSums(logs) if len(logs) else None
 
 
 def refuse_frame(lazy):

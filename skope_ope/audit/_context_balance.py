@@ -10,12 +10,12 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._mean_weight import SURE, UNSEEN, log_evidence
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._context_columns import (
     capital,
     columns_tested,
     context_columns,
+    frame_columns,
     in_words,
     sampled_rows,
 )
@@ -81,8 +81,8 @@ def balance_findings(rounds, random_state=0):
 
 def _level_at(context, rows, name, place):
     """Return the value of a column of a frame in one of the rows that are looked at."""
-    frame = import_narwhals().from_native(context, eager_only=True)
-    return plain(frame.get_column(name)[int(place if rows is None else rows[place])])
+    [column] = (one for one in frame_columns(context) if one.name == name)
+    return plain(column[int(place if rows is None else rows[place])])
 
 
 def _contrasts(column, label):

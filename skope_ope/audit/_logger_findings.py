@@ -15,6 +15,7 @@ from skope_ope.evaluators.scavenging._predictability import (
 from skope_ope.exceptions import ExplorationWarning, LoggerWarning, PropensityWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import PROBA_TOLERANCE, plain
+from skope_ope.logs.checks._context_columns import thinned
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
@@ -175,9 +176,7 @@ def _contradicting_logger_proba(logs):
 
 def _other_contexts(logs, random):
     """Ask whether the context tells who acted."""
-    rows, weight = np.arange(len(logs)), logs.sample_weight
-    if weight is not None:  # as many as there were before some were left out
-        rows = rows[random.random_sample(len(rows)) * weight.max() < weight]
+    rows = thinned(np.arange(len(logs)), logs.sample_weight, random)
     rows = _drawn(random, rows, MOST_ASKED)
     part = logs[rows]
     found = predictability(part, part.logger_index, arm="logger")

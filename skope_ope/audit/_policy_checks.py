@@ -231,9 +231,8 @@ def tail_findings(shape, error):
 
 HALF_WIDTH = 1.96  # half an interval, in standard errors
 LEVELS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
-ALTERED = (
-    0.05  # rounds that are altered: a bound that alters more asks another question
-)
+# rounds that are altered: a bound that alters more asks another question
+ALTERED = 0.05
 
 
 def clipping_findings(rounds, random_state=None):
@@ -269,23 +268,19 @@ def clipping_findings(rounds, random_state=None):
     if not moved:
         return facts, []
     gap, level, one, share = max(moved, key=lambda entry: entry[0])
-    return facts, [
-        Finding(
-            "clipping_matters",
-            "note",
-            f"The answer depends on {share:.2%} of the rounds. The self-normalised "
-            f"value is {figure(own.value)} ± {half:.2g}. With weights clipped at "
-            f"{figure(level)} it is {figure(one.value)}.",
-            (
-                "Do not take the value with clipped weights for the answer: it is "
-                "biased towards the logger. A few rounds of large weight decide the "
-                "other one. Its interval allows for that. A good reward model "
-                "(DoublyRobust) needs large weights less.",
-            ),
-            number=gap,
-            effect=gap / abs(own.value) if own.value else float("nan"),
-        )
-    ]
+    found = (
+        f"The answer depends on {share:.2%} of the rounds. The self-normalised value "
+        f"is {figure(own.value)} ± {half:.2g}. With weights clipped at {figure(level)} "
+        f"it is {figure(one.value)}."
+    )
+    advice = (
+        "Do not take the value with clipped weights for the answer: it is biased "
+        "towards the logger. A few rounds of large weight decide the other one. Its "
+        "interval allows for that. A good reward model (DoublyRobust) needs large "
+        "weights less."
+    )
+    effect = gap / abs(own.value) if own.value else nan
+    return facts, [Finding("clipping_matters", "note", found, advice, gap, effect)]
 
 
 # -- whether a policy has learned from the rounds, and whether anybody can tell --------

@@ -6,9 +6,9 @@ import numpy as np
 
 from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._design import Design, indicators
-from skope_ope.evaluators.core._tally import merged_labels, places_in
 from skope_ope.logs._folds import HeldOut
 from skope_ope.logs._labels import texts_of_labels
+from skope_ope.logs.sums._log_sums import merged_labels, places_in
 
 
 def roots_of(key):

@@ -25,7 +25,7 @@ from skope_ope.evaluators.core._mean_weight import (
 )
 from skope_ope.evaluators.core._products import total
 from skope_ope.evaluators.core._sums import JointSums
-from skope_ope.evaluators.core._tally import places_in
+from skope_ope.logs.sums._log_sums import places_in
 
 
 def sums_of_weights(sums):

@@ -12,8 +12,8 @@ from math import inf
 
 import numpy as np
 
-from skope_ope.evaluators.core._design import in_order
 from skope_ope.logs._labels import labels_of_texts, texts_of_labels
+from skope_ope.logs.sums._log_sums import merged_labels, places_in
 
 
 class RoundCounts:
@@ -193,19 +193,6 @@ class Tally:
         pairs = table["most_names"].tolist(), table["most"].tolist()
         out.most = dict(zip(*pairs, strict=True))
         return out
-
-
-def merged_labels(one, other):
-    """Return the labels of both; the same list where they have the same."""
-    return one if one == other else in_order(dict.fromkeys([*one, *other]))
-
-
-def places_in(labels, some):
-    """Return where some labels are among all."""
-    if labels is some or labels == some:
-        return np.arange(len(labels))
-    place = {label: k for k, label in enumerate(labels)}
-    return np.array([place[label] for label in some], dtype=np.intp)
 
 
 def both_ranges(one, other):

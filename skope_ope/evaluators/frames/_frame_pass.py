@@ -32,7 +32,7 @@ from skope_ope.evaluators.core._sums import (
     JointSums,
     weights_of,
 )
-from skope_ope.evaluators.core._tally import RoundCounts, Tally, places_in
+from skope_ope.evaluators.core._tally import RoundCounts, Tally
 from skope_ope.evaluators.core._weight_bound import (
     FROM_ACTIONS,
     FROM_LOGGER,
@@ -44,6 +44,7 @@ from skope_ope.evaluators.frames._frame_log import ask_log
 from skope_ope.evaluators.frames._frame_query import Asking, FrameQuery
 from skope_ope.evaluators.frames._frame_rounds import FrameRounds
 from skope_ope.logs._validation import plain
+from skope_ope.logs.sums._log_sums import places_in
 
 FAR = 0.999  # share of the squared mean in a mean square that costs three digits
 EQUAL = 1 - 1e-9  # the same of terms that may all be equal

@@ -14,8 +14,8 @@ from skope_ope._sklearn import validate_params
 from skope_ope._types import ArrayLike
 from skope_ope.evaluators.core._divergence_sums import divergences_of, roots_of
 from skope_ope.evaluators.core._overlap import by_logger
-from skope_ope.evaluators.core._tally import places_in
 from skope_ope.exceptions import LoggerWarning
+from skope_ope.logs.sums._log_sums import places_in
 
 FLOOR = 1e-12  # of the largest divergence
 ROUNDING = 1e-13  # of the squares: a smaller spread is none

@@ -83,6 +83,15 @@ def rows_apart(logs, most, random):
     return np.sort(random.permutation(of_group)[:most])
 
 
+def thinned(rows, weight, random):
+    """Return rows, each kept with a probability in proportion to its weight."""
+    # That undoes what subsampling did to the frequencies of the actions.
+    if weight is None:
+        return rows
+    weight = weight[rows]
+    return rows[random.random_sample(len(rows)) * weight.max() < weight]
+
+
 def context_columns(context, rows=None):
     """Return the columns of some rows, at most `COLUMNS_TESTED` of them."""
     # Of wide contexts these are the ones with the most entries that are not zero (a
@@ -91,11 +100,8 @@ def context_columns(context, rows=None):
         context = take_rows(context, rows)
     chosen = chosen_columns(context)
     if is_frame(context):
-        frame = import_narwhals().from_native(context, eager_only=True)
-        names = list(frame.columns)
-        return [
-            _context_column(names[j], frame.get_column(names[j]), True) for j in chosen
-        ]
+        series = frame_columns(context)
+        return [_context_column(series[j].name, series[j], True) for j in chosen]
     context = dense_columns(context, chosen)
     return [
         ContextColumn(
@@ -103,6 +109,12 @@ def context_columns(context, rows=None):
         )
         for k, j in enumerate(chosen)
     ]
+
+
+def frame_columns(frame):
+    """Return the columns of a frame as narwhals series."""
+    frame = import_narwhals().from_native(frame, eager_only=True)
+    return list(frame.iter_columns())
 
 
 def chosen_columns(context):
@@ -212,46 +224,34 @@ def column_findings(logs, random_state=0):
         lacking, counts = [names[j] for j in missing], list(missing.values())
         facts["missing values"] = {"column": lacking, "rounds": counts}
         most = max(counts)
-        findings.append(
-            _note(
-                "missing_values",
-                f"Values are missing or infinite in {labels(missing)}: "
-                f"up to {most:,} of {n_rounds:,} rounds.",
-                "Models and policies must take them, as trees on histograms do, or "
-                "fill them. What is missing only where something happened later "
-                "gives away what happened.",
-                lacking,
-                most,
-                most / n_rounds,
-            )
+        found = (
+            f"Values are missing or infinite in {labels(missing)}: up to {most:,} of "
+            f"{n_rounds:,} rounds."
         )
+        advice = (
+            "Models and policies must take them, as trees on histograms do, or fill "
+            "them. What is missing only where something happened later gives away "
+            "what happened."
+        )
+        about = lacking, most, most / n_rounds
+        findings.append(_note("missing_values", found, advice, *about))
     if part is not None:
         facts["columns tested"] = part
     if constant and n_rounds > 1:
-        findings.append(
-            _note(
-                "constant_column",
-                f"{labels(constant)} {'has' if len(constant) == 1 else 'have'} the "
-                "same value in all rounds.",
-                "Such a column tells nothing: check whether its values were lost.",
-                [names[j] for j in constant],
-                len(constant),
-            )
-        )
+        have = "has" if len(constant) == 1 else "have"
+        found = f"{labels(constant)} {have} the same value in all rounds."
+        advice = "Such a column tells nothing: check whether its values were lost."
+        about = [names[j] for j in constant], len(constant)
+        findings.append(_note("constant_column", found, advice, *about))
     if alike:
         pairs = [
             f"{label_of(names[j], named)} is {label_of(names[i], named)} again"
             for i, j in alike
         ]
-        findings.append(
-            _note(
-                "duplicate_column",
-                f"{capital(in_words(pairs))}.",
-                "Keep one of each: models share out weight between copies at random.",
-                [names[j] for _, j in alike],
-                len(alike),
-            )
-        )
+        found = f"{capital(in_words(pairs))}."
+        advice = "Keep one of each: models share out weight between copies at random."
+        about = [names[j] for _, j in alike], len(alike)
+        findings.append(_note("duplicate_column", found, advice, *about))
     return facts, findings
 
 
@@ -278,9 +278,8 @@ def _note(name, found, advice, columns, number, effect=float("nan")):
 def _column_arrays(context, chosen):
     """Return some columns as arrays, by position."""
     if is_frame(context):
-        frame = import_narwhals().from_native(context, eager_only=True)
-        names = list(frame.columns)
-        return {j: _with_none(frame.get_column(names[j]).to_numpy()) for j in chosen}
+        series = frame_columns(context)
+        return {j: _with_none(series[j].to_numpy()) for j in chosen}
     table = dense_columns(context, chosen)
     return {int(j): table[:, k] for k, j in enumerate(chosen)}
 
@@ -297,8 +296,7 @@ def _with_none(values):
 def _missing_by_column(context):
     """Return how many values are missing or infinite, by column that has some."""
     if is_frame(context):
-        frame = import_narwhals().from_native(context, eager_only=True)
-        counts = [_missing_in_series(frame.get_column(name)) for name in frame.columns]
+        counts = list(map(_missing_in_series, frame_columns(context)))
         return {j: count for j, count in enumerate(counts) if count}
     if context.dtype.kind != "f":
         return {}
@@ -360,12 +358,11 @@ def group_column_findings(logs, random_state=None):
     """Ask whether a column is the group, where the logs have none."""
     if logs.group is not None or not is_frame(logs.context):
         return {}, []
-    frame = import_narwhals().from_native(logs.context, eager_only=True)
-    names = list(frame.columns)
-    found = []
-    for name in (names[j] for j in chosen_columns(logs.context)):
+    found, columns = [], frame_columns(logs.context)
+    for column in (columns[j] for j in chosen_columns(logs.context)):
+        name = column.name
         if GROUP_NAMES.search(str(name)):
-            n_values = frame.get_column(name).n_unique()
+            n_values = column.n_unique()
             share = n_values / len(logs)
             if n_values >= FEWEST_LABELS and LEAST_ALONE <= share <= MOST_ONCE:
                 found.append(_group_finding(name, n_values, len(logs)))

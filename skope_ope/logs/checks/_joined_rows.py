@@ -85,7 +85,10 @@ class _Repeats:
         chance = np.zeros(len(p))
         self.again = first_alike(situation) < np.arange(len(p))
         if self.again.any():
-            order, starts, sizes = _rows_by_word(situation)
+            order = np.argsort(situation, kind="stable")
+            ordered = situation[order]
+            starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+            sizes = np.diff(np.append(starts, len(order)))
             before = np.cumsum(new[order]) - new[order]
             chance[order] = before - np.repeat(before[starts], sizes)
         # sums of rounded probabilities are not exactly one
@@ -279,14 +282,6 @@ def _round_words(logs, rows):
     situation = combined(parts)
     choice = combined([situation, whole[0]])
     return situation, choice, combined([choice, *whole[1:]])
-
-
-def _rows_by_word(words):
-    """Return the order of the rows by word, and where every word starts, how often."""
-    order = np.argsort(words, kind="stable")
-    ordered = words[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    return order, starts, np.diff(np.append(starts, len(order)))
 
 
 # -- contexts that have slid by a row --------------------------------------------------

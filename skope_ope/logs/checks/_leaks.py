@@ -22,6 +22,7 @@ from skope_ope.logs.checks._context_columns import (
     context_columns,
     in_words,
     rows_apart,
+    thinned,
 )
 from skope_ope.logs.checks._evidence import (
     LEAST_EFFECT,
@@ -77,7 +78,8 @@ def action_leak_findings(logs, random_state=0, most=ROUNDS_APART):
     if (part := columns_tested(logs.context)) is not None:
         facts["columns tested"] = part
     random = check_random_state(random_state)
-    rows = independent_rows(logs, most, random)
+    # of each group one: its rounds may repeat one choice
+    rows = thinned(rows_apart(logs, most, random), logs.sample_weight, random)
     if logs.propensity is not None:  # a placeholder is no column's fault
         rows = rows[logs.propensity[rows] >= least_possible(len(logs), logs.n_actions)]
     action = logs.action_index[rows]
@@ -172,18 +174,6 @@ class _Leak:
     told: float
     number: float
     ratio: np.ndarray
-
-
-def independent_rows(logs, most, random):
-    """Return rows, ascending, whose actions were drawn apart and follow p."""
-    # Of each group one: its rounds may repeat one choice. Where rounds have weights,
-    # each is kept with a probability in proportion to its weight, which undoes what the
-    # subsampling did to the frequencies of the actions.
-    rows = rows_apart(logs, most, random)
-    if logs.sample_weight is not None:
-        weight = logs.sample_weight[rows]
-        rows = rows[random.random_sample(len(rows)) * weight.max() < weight]
-    return rows
 
 
 def _learned_chance(code, action, n_actions, plan):

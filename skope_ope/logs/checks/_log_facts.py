@@ -11,7 +11,7 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.sums._group_sums import MANY
-from skope_ope.logs.sums._log_sums import LogSums, merged_labels, placed
+from skope_ope.logs.sums._log_sums import LogSums, merged_arrays, placed
 
 ACTIONS_LISTED = 100  # in a table; of more, those logged most and least
 UNSEEN_NAMED = 5
@@ -245,7 +245,7 @@ class FactSums:
         out = copy(self)
         for labels in self.by_label:
             known = getattr(self.log, labels), getattr(other.log, labels)
-            merged, here, there = merged_labels(*known)
+            merged, here, there = merged_arrays(*known)
             sums = {
                 name: placed(one, here, len(merged))
                 + placed(other.by_label[labels][name], there, len(merged))

@@ -267,11 +267,8 @@ def _too_small(logs, inverse):
             f"({_errors(all_of_them.z)} above it): the actions were taken more often "
             "than the propensities say."
         )
-        about = {"number": all_of_them.z, "effect": all_of_them.ratio - 1}
-        about |= {"rows": inverse.names(_rows_of_smallest(inverse.p, inverse.frequent))}
-        return propensity_alarm(
-            "propensity_too_small", text, _small_advice(logs), **about
-        )
+        advice = _small_advice(logs)
+        return _too_small_alarm(inverse, all_of_them, text, advice, inverse.frequent)
     ratios = inverse.by_action()
     ratios[logs._action_counts < FEWEST_TAKEN] = 0
     found = []
@@ -287,11 +284,8 @@ def _too_small(logs, inverse):
         f"Action {label!r} was logged {figure(excess.ratio, 3)} times as often as its "
         f"propensities predict ({_errors(excess.z)} more)."
     )
-    about = {"number": excess.z, "effect": excess.ratio - 1, "actions": (label,)}
-    about |= {
-        "rows": inverse.names(_rows_of_smallest(inverse.p, inverse.action == action))
-    }
-    return propensity_alarm("propensity_too_small", text, _small_advice(logs), **about)
+    about = text, _small_advice(logs), inverse.action == action
+    return _too_small_alarm(inverse, excess, *about, actions=(label,))
 
 
 def _said_to_be_certain(logs, inverse):
@@ -317,8 +311,16 @@ def _said_to_be_certain(logs, inverse):
         "of actions).",
         *_small_advice(logs),
     )
-    about = {"number": excess.z, "effect": excess.ratio - 1}
-    about |= {"rows": inverse.names(_rows_of_smallest(inverse.p, choice))}
+    return _too_small_alarm(inverse, excess, found, advice, choice)
+
+
+def _too_small_alarm(inverse, excess, found, advice, mask, **more):
+    """Return the alarm with the smallest propensities of some rounds, in order."""
+    rows = np.flatnonzero(mask)
+    if len(rows) > ROWS_NAMED:
+        rows = rows[np.argpartition(inverse.p[rows], ROWS_NAMED)[:ROWS_NAMED]]
+    about = {"number": excess.z, "effect": excess.ratio - 1, **more}
+    about |= {"rows": inverse.names(np.sort(rows))}
     return propensity_alarm("propensity_too_small", found, advice, **about)
 
 
@@ -373,14 +375,6 @@ def _too_large(logs, inverse):
 
 def _errors(z):
     return "without any spread" if np.isinf(z) else f"{z:,.1f} standard errors"
-
-
-def _rows_of_smallest(p, mask):
-    """Return the rows with the smallest propensities among some, in order."""
-    rows = np.flatnonzero(mask)
-    if len(rows) > ROWS_NAMED:
-        rows = rows[np.argpartition(p[rows], ROWS_NAMED)[:ROWS_NAMED]]
-    return np.sort(rows)
 
 
 # -- whether a logger was as sure of its actions as its distribution says --------------

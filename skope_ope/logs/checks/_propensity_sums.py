@@ -7,8 +7,9 @@ The tests of propensities follow from these, in memory as from parts of a log.
 
 from __future__ import annotations
 
+from copy import copy
 from math import copysign, inf, isnan, log, nan, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, pdtrc
@@ -22,10 +23,6 @@ from skope_ope.logs.sums._group_sums import (
     pairs_of_groups,
     sums_of_groups,
 )
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
-
 
 SURPRISING_CHANCE = 1e-5  # chances below this are told
 DRIFT_Z = 6  # standard errors, one comparison per action
@@ -56,18 +53,17 @@ def uneven_weight(logs, rows):
     return weight[rows] / weight.max()
 
 
-def inverse_propensity_z(logs: BanditLogs) -> float:
-    r"""Return the mean of 1/p against the number of actions, in standard errors.
-
-    Under the right propensities :math:`E[1/p]` is the number of offered actions that
-    the logger may take. Actions that were never logged are left out: what that means
-    for a policy is a matter of its support.
-    """
-    n_rounds = len(logs)
-    if n_rounds < 2:
+def inverse_propensity_z(logs: Any) -> float:
+    """Return the mean of 1/p against the number of actions, in standard errors."""
+    # Under the right propensities :math:`E[1/p]` is the number of offered actions that
+    # the logger may take. Actions that were never logged are left out: what that means
+    # for a policy is a matter of its support.
+    if len(logs) < 2:
         return nan
     total = square = 0.0
-    grouped = None if logs.group is None else np.zeros((2, logs.n_groups))
+    change = n = None
+    if logs.group is not None:
+        change, n = np.zeros((2, logs.n_groups))
     offered = logs.n_actions - len(logs._unseen)
     for rows in row_blocks(len(logs), AUDITED_ROWS):
         if logs.available is not None:
@@ -77,29 +73,23 @@ def inverse_propensity_z(logs: BanditLogs) -> float:
             gap *= logs.sample_weight[rows]
         total += float(gap.sum())
         square += float(gap.dot(gap))
-        if grouped is not None:
-            np.add.at(grouped[0], logs.group_index[rows], gap)
-            np.add.at(grouped[1], logs.group_index[rows], 1.0)
-    spread = gap_spread(n_rounds, total, square)
-    if not spread:
-        n_units = n_rounds if grouped is None else grouped.shape[1]
-        return same_gap_z(total / n_rounds, logs.propensity, n_units)
-    if grouped is None:
-        return total / spread
-    change = grouped[0] - total / n_rounds * grouped[1]
-    return grouped_z(total, change, len(change))
+        if change is not None:
+            np.add.at(change, logs.group_index[rows], gap)
+            np.add.at(n, logs.group_index[rows], 1.0)
+    if change is not None:
+        change = change - total / len(logs) * n
+    return z_of_gaps(logs, total, square, change)
 
 
-def gap_spread(n_rounds, total, square, size=0.0):
-    """Return the standard error of a sum of gaps, 0 where all are the same."""
+def z_of_gaps(logs, total, square, change=None, size=0.0):
+    """Return a sum of gaps in standard errors, `change` those of groups about it."""
+    n_rounds, n_groups = len(logs), logs.n_groups
     variance = (square - total * total / n_rounds) / (n_rounds - 1)
     if variance <= 1e-14 * max(square, size) / n_rounds:
-        return 0.0
-    return sqrt(variance * n_rounds)
-
-
-def grouped_z(total, change, n_groups):
-    """Return a sum in standard errors of the sums of its groups."""
+        n_units = n_rounds if change is None else n_groups
+        return same_gap_z(total / n_rounds, logs.propensity, n_units)
+    if change is None:
+        return total / sqrt(variance * n_rounds)
     if n_groups < 2:
         return nan  # nothing tells how groups differ
     square = float(change @ change) * n_groups / len(change)
@@ -122,12 +112,10 @@ def same_gap_z(gap, p, n_units):
     return sqrt(max(-2 * (log_chance + n_units * log(k / m)), 0.0))
 
 
-def action_count_law(logs: BanditLogs) -> tuple[Array, Array] | None:
-    """Return mean and variance of the counts of the actions, or None if not known.
-
-    They follow from the whole logging distribution, or from propensities that belong
-    to the actions alone or are uniform over the offered ones.
-    """
+def action_count_law(logs: Any) -> tuple[Array, Array] | None:
+    """Return mean and variance of the counts of the actions, or None if not known."""
+    # They follow from the whole logging distribution, or from propensities that belong
+    # to the actions alone or are uniform over the offered ones.
     mu, p = logs.logging_proba, logs.propensity
     if mu is not None:
         return law_of(mu)
@@ -144,14 +132,9 @@ def law_of(mu):
     return mean, mean - np.einsum("ij,ij->j", mu, mu)
 
 
-def propensity_by_action(logs: BanditLogs) -> Array | None:
-    """Return the propensity of every action where it belongs to the action alone.
-
-    Returns
-    -------
-    propensity : ndarray of shape (n_actions,) or None
-        Zero for actions that were never logged.
-    """
+def propensity_by_action(logs: Any) -> Array | None:
+    """Return the propensity of every action where it belongs to the action alone."""
+    # It is zero for actions that were never logged.
     by_action = np.zeros(logs.n_actions)
     for rows in row_blocks(len(logs), AUDITED_ROWS):  # most loggers differ in the first
         code, p = logs.action_index[rows], logs.propensity[rows]
@@ -237,7 +220,7 @@ def rounding_error(p, n_actions):
     return 0.0
 
 
-def propensities_drift(logs: BanditLogs) -> bool:
+def propensities_drift(logs: Any) -> bool:
     """Tell whether propensities of some action move with time beyond chance."""
     time = np.arange(len(logs)) - (len(logs) - 1) / 2
     for rows in rows_of_codes(logs.action_index, logs.n_actions):
@@ -403,7 +386,7 @@ class PropensitySums:
         """Return the same where the actions are some of others."""
         if places is None:
             return self
-        out = self._copy()
+        out = copy(self)
         out.n_actions = n_actions
         out.small = {**self.small, "action": places[self.small["action"]]}
         for name in ("by_action", "offered", "law"):
@@ -423,14 +406,9 @@ class PropensitySums:
         square = self.gap_square - 2 * more * self.gap_cross
         return self.gap - more * self.mass, square + more * more * self.mass_square
 
-    def _copy(self):
-        out = PropensitySums.__new__(PropensitySums)
-        out.__dict__.update(self.__dict__)
-        return out
-
     def __add__(self, other):
         """Return the sums of both parts, whose actions are the same."""
-        out = self._copy()
+        out = copy(self)
         for name in SUMS:
             setattr(out, name, getattr(self, name) + getattr(other, name))
         out.low, out.high = min(self.low, other.low), max(self.high, other.high)

@@ -21,10 +21,12 @@ from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_frames import like_page_reward
 from skope_ope.logs._validation import EMPTY, column_weights, is_uniform
+from skope_ope.logs.checks._context_columns import thinned
 from skope_ope.logs.checks._evidence import SURE
 from skope_ope.logs.checks._finding import Finding, propensity_alarm
 from skope_ope.logs.checks._propensity_findings import SHARPNESS, chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
+from skope_ope.logs.checks._propensity_sums import count_chance
 from skope_ope.logs.checks._slate_pages import (
     PAIR_NAME,
     SORTED_PAGES,
@@ -160,9 +162,7 @@ def decision_laws(policy, logs, proba):
 
 def _independent_rows(logs, random):
     """Return rounds that are independent, and those of the policy, in order."""
-    rows, weight = random.permutation(len(logs)), column_weights(logs)
-    if weight is not None:
-        rows = rows[random.random_sample(len(rows)) * weight.max() < weight[rows]]
+    rows = thinned(random.permutation(len(logs)), column_weights(logs), random)
     if logs.group is not None:
         rows = rows[np.unique(logs.group_index[rows], return_index=True)[1]]
         random.shuffle(rows)
@@ -225,8 +225,7 @@ def _count_findings(laws, code):
     np.add.at(count, (slot, code), 1.0)
     gap = np.abs(count - mean)
     spread = np.maximum(variance, 1e-12)
-    u = gap / spread
-    chance = 2 * np.exp(-spread * ((1 + u) * np.log1p(u) - u)) * mean.size
+    chance = count_chance(gap, variance) * mean.size
     effect = gap / np.maximum(mean, 1.0)
     chance[(effect <= LEAST_COUNT_EFFECT) | (gap < 1e-6)] = np.inf
     worst = np.unravel_index(int(chance.argmin()), chance.shape)

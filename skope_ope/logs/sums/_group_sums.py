@@ -3,6 +3,7 @@
 """Sums by group that add up over parts, of all groups or of those of a fair lot."""
 
 from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ TOP = 2.0**64
 LONGEST = 64  # characters of a text that is hashed with others at once
 
 
+@dataclass(eq=False)
 class GroupSums:
     """Sums by group."""
 
@@ -25,9 +27,10 @@ class GroupSums:
     # comes back. Of many groups those with the smallest words are kept, whose sums are
     # those of the whole log.
 
-    def __init__(self, words, sums, complete, limits=FEW):
-        self.words, self.sums = words, sums
-        self.complete, self.limits = complete, limits
+    words: np.ndarray
+    sums: dict
+    complete: bool
+    limits: tuple = FEW
 
     @classmethod
     def of(cls, words, sums):
@@ -39,9 +42,12 @@ class GroupSums:
         limits = self.limits if limits is None else min(limits, self.limits)
         exact, sampled = limits
         if len(self.words) <= (exact if self.complete else sampled):
-            return GroupSums(self.words, self.sums, self.complete, limits)
-        sums = {name: values[:sampled] for name, values in self.sums.items()}
-        return GroupSums(self.words[:sampled], sums, False, limits)
+            return replace(self, limits=limits)
+        return replace(self._smallest(sampled), limits=limits)
+
+    def _smallest(self, n):
+        sums = {name: values[:n] for name, values in self.sums.items()}
+        return replace(self, words=self.words[:n], sums=sums, complete=False)
 
     def __add__(self, other):
         """Return the sums of both parts."""
@@ -72,14 +78,11 @@ class GroupSums:
         """Return the groups that a part would have kept, had it met them."""
         if part.complete or self.words[-1] <= part.words[-1]:
             return self
-        n = int(np.searchsorted(self.words, part.words[-1], side="right"))
-        sums = {name: values[:n] for name, values in self.sums.items()}
-        return GroupSums(self.words[:n], sums, False, self.limits)
+        return self._smallest(int(self.words.searchsorted(part.words[-1], "right")))
 
     def with_sums(self, **sums):
         """Return the same groups with other sums."""
-        sums = {**self.sums, **sums}
-        return GroupSums(self.words, sums, self.complete, self.limits)
+        return replace(self, sums={**self.sums, **sums})
 
     def __getitem__(self, name):
         return self.sums[name]

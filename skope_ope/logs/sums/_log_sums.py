@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is known of a log from its parts: counts, extremes and a sample that add up."""
 
+import operator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -18,12 +19,10 @@ from skope_ope.logs.checks._propensity_sums import SUMS as PROPENSITY_SUMS
 from skope_ope.logs.checks._propensity_sums import (
     PropensitySums,
     choices_of_sums,
-    gap_spread,
-    grouped_z,
     inverse_propensity_z,
     law_by_action,
     left_out_by_chance,
-    same_gap_z,
+    z_of_gaps,
 )
 from skope_ope.logs.checks._slate_logger import quick_slate_findings
 from skope_ope.logs.sums._group_sums import (
@@ -45,9 +44,13 @@ from skope_ope.logs.sums._row_sample import (
     slates_of,
 )
 
-SUMS = "n", "n_logged", "mass", "reward_sum", "n_rewarded"
-LOWS = "reward_low", "weight_low"
-HIGHS = "reward_high", "weight_high"
+MERGED = {  # how two parts become one
+    operator.add: ("n", "n_logged", "mass", "reward_sum", "n_rewarded"),
+    min: ("reward_low", "weight_low"),
+    max: ("reward_high", "weight_high"),
+    operator.and_: ("_binary",),
+    operator.or_: ("propensity_estimated",),
+}
 FIELDS = (
     "actions",
     "slate",
@@ -161,19 +164,12 @@ class LogSums:
             return NotImplemented
         self._refuse_unlike(other)
         out = LogSums.__new__(LogSums)
-        for name in SUMS:
-            setattr(out, name, getattr(self, name) + getattr(other, name))
-        for name in LOWS:
-            setattr(out, name, min(getattr(self, name), getattr(other, name)))
-        for name in HIGHS:
-            setattr(out, name, max(getattr(self, name), getattr(other, name)))
+        for merge, names in MERGED.items():
+            for name in names:
+                setattr(out, name, merge(getattr(self, name), getattr(other, name)))
         same = self.reward_range == other.reward_range
         out.reward_range = self.reward_range if same else None
-        out._binary = self._binary and other._binary
         out.fields = self.fields
-        out.propensity_estimated = (
-            self.propensity_estimated or other.propensity_estimated
-        )
         parts = out._merge_labels(self, other)
         for name in ("propensities", "groups", "pairs", "sample", "first"):
             one, more = (part[name] for part in parts)
@@ -192,12 +188,40 @@ class LogSums:
 
     def to_table(self, n_rows=None):
         """Return the sums as a dict of arrays of numbers and texts, for files."""
-        return table_of(self, n_rows)
+        orders, held = self.orders, {name: getattr(self, name) for name in LOG}
+        held["fields"] = sorted(self.fields)
+        if n_rows is not None:
+            orders = {name: one.with_fewer_ends(n_rows) for name, one in orders.items()}
+            if self.groups is not None:
+                held["groups"] = self.groups.reduced((n_rows, n_rows))
+            for name in ("sample", "first"):
+                held[name] = held[name].reduced(min(n_rows, held[name].most))
+        table = _stored(held, LOG) | {"origins": np.array(list(orders), dtype=str)}
+        for k, order in enumerate(orders.values()):
+            table |= _named(
+                f"order{k}", _stored(vars(order.joined()), STORED[OrderSums])
+            )
+        return _named(PREFIX[:-1], table)
 
     @classmethod
     def from_table(cls, table):
         """Return the sums that `to_table` wrote, among other arrays or alone."""
-        return fill(cls.__new__(cls), table)
+        sums = cls.__new__(cls)
+        own = {name: np.asarray(one) for name, one in _part(PREFIX[:-1], table).items()}
+        vars(sums).update(_held_by(own, LOG))
+        sums.fields = frozenset(sums.fields)
+        sums.orders = {}
+        for k, origin in enumerate(own["origins"].tolist()):
+            order = _held_object(_part(f"order{k}", own), OrderSums)
+            order.stretches = order.stretches.reshape(-1, len(NUMBERS))
+            sums.orders[origin] = order
+        for rows in (sums.sample, sums.first):
+            columns = rows.origin, rows.position, rows.key, *rows.columns.values()
+            if {len(one) for one in columns} != {len(rows)}:
+                raise ValueError(
+                    "the columns of a sample have different numbers of rows"
+                )
+        return sums
 
     def _merge_labels(self, *parts):
         """Take the labels of both parts; return what they hold, by the merged codes."""
@@ -209,7 +233,7 @@ class LogSums:
             for one in parts
         ]
         for labels, counts in LABEL_COUNTS:
-            merged, *places = merged_labels(*(getattr(one, labels) for one in parts))
+            merged, *places = merged_arrays(*(getattr(one, labels) for one in parts))
             setattr(self, labels, merged)
             if merged is None:
                 setattr(self, counts, None)
@@ -316,20 +340,14 @@ class LogSums:
         if sums is None or n < 2:
             return nan
         never = len(self._unseen)
-        if (
-            "available" in self.fields and never
-        ):  # offered and never logged: by the sample
+        if never and "available" in self.fields:
+            # which of them were offered the sample tells
             return inverse_propensity_z(self.sampled)
         gap, square = sums.about(-never)
-        spread = gap_spread(n, gap, square, sums.gap_square)
-        if not spread:
-            p = self.sampled.propensity
-            return same_gap_z(gap / n, p, n if self.groups is None else self.n_groups)
-        if self.groups is None:
-            return gap / spread
-        groups = self.groups
-        change = groups["gap"] + never * groups["mass"] - gap / n * groups["n"]
-        return grouped_z(gap, change, groups.n_groups)
+        change, groups = None, self.groups
+        if groups is not None:
+            change = groups["gap"] + never * groups["mass"] - gap / n * groups["n"]
+        return z_of_gaps(self, gap, square, change, sums.gap_square)
 
     # -- findings ----------------------------------------------------------------------
     @cached_property
@@ -446,26 +464,34 @@ def _shifted(held, n):
 
 
 def merged_labels(one, other):
+    """Return the labels of both in order; the same list where they have the same."""
+    if one == other:
+        return one
+    labels = list(dict.fromkeys([*one, *other]))
+    with suppress(TypeError):  # labels of several types stay as they appear
+        labels = sorted(labels)
+    return labels
+
+
+def places_in(labels, some):
+    """Return where some labels are among all."""
+    if labels is some or labels == some:
+        return np.arange(len(labels))
+    place = {label: k for k, label in enumerate(labels)}
+    return np.array([place[label] for label in some], dtype=np.intp)
+
+
+def merged_arrays(one, other):
     """Return all labels of two arrays in order, and where those of each stand."""
     if one is None or one is other or _alike(one, other):
         return one, None, None
-    mine, theirs = one.tolist(), other.tolist()
-    labels = list(dict.fromkeys([*mine, *theirs]))
-    with suppress(TypeError):  # labels of several types stay as they appear
-        labels = sorted(labels)
-    place = {label: k for k, label in enumerate(labels)}
-    places = [
-        np.array([place[label] for label in part], dtype=np.intp)
-        for part in (mine, theirs)
-    ]
-    return label_array(labels, one.dtype, other.dtype), *places
-
-
-def label_array(labels, *kinds):
-    """Return labels as an array, of objects unless all are of one kind."""
-    if len({kind.kind for kind in kinds}) == 1 and kinds[0].kind in "biufUSmM":
-        return np.array(labels, dtype=np.result_type(*kinds))
-    return objects(labels)
+    parts = one.tolist(), other.tolist()
+    labels = merged_labels(*parts)
+    places = [places_in(labels, part) for part in parts]
+    if one.dtype.kind == other.dtype.kind and one.dtype.kind in "biufUSmM":
+        kind = np.result_type(one.dtype, other.dtype)
+        return np.array(labels, dtype=kind), *places
+    return objects(labels), *places
 
 
 def placed(values, places, n):
@@ -529,39 +555,6 @@ LOG = {
     "sample": RowSample,
     "first": RowSample,
 }
-
-
-def table_of(sums, n_rows=None):
-    """Return sums as a dict of arrays of numbers and texts."""
-    orders, held = sums.orders, {name: getattr(sums, name) for name in LOG}
-    held["fields"] = sorted(sums.fields)
-    if n_rows is not None:
-        orders = {name: one.with_fewer_ends(n_rows) for name, one in orders.items()}
-        if sums.groups is not None:
-            held["groups"] = sums.groups.reduced((n_rows, n_rows))
-        for name in ("sample", "first"):
-            held[name] = held[name].reduced(min(n_rows, held[name].most))
-    table = _stored(held, LOG) | {"origins": np.array(list(orders), dtype=str)}
-    for k, order in enumerate(orders.values()):
-        table |= _named(f"order{k}", _stored(vars(order.joined()), STORED[OrderSums]))
-    return _named(PREFIX[:-1], table)
-
-
-def fill(sums, table):
-    """Give an empty `LogSums` what `table_of` wrote."""
-    own = {name: np.asarray(one) for name, one in _part(PREFIX[:-1], table).items()}
-    vars(sums).update(_held_by(own, LOG))
-    sums.fields = frozenset(sums.fields)
-    sums.orders = {}
-    for k, origin in enumerate(own["origins"].tolist()):
-        order = _held_object(_part(f"order{k}", own), OrderSums)
-        order.stretches = order.stretches.reshape(-1, len(NUMBERS))
-        sums.orders[origin] = order
-    for rows in (sums.sample, sums.first):
-        columns = rows.origin, rows.position, rows.key, *rows.columns.values()
-        if {len(one) for one in columns} != {len(rows)}:
-            raise ValueError("the columns of a sample have different numbers of rows")
-    return sums
 
 
 def _named(prefix, table):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Some rows of a log, the same however it is cut into parts; the rows as logs."""
 
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -19,13 +20,17 @@ HALF = np.uint64(32)
 ODD = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
+@dataclass(eq=False)
 class RowSample:
     """Rows of a log with the smallest keys; parts add to their union."""
 
-    def __init__(self, most, origins, origin, position, key, columns, by_origin):
-        self.most, self.origins, self.by_origin = most, list(origins), by_origin
-        self.origin, self.position, self.key = origin, position, key
-        self.columns = columns
+    most: int
+    origins: list  # texts
+    origin: np.ndarray  # of every row, a place among these
+    position: np.ndarray
+    key: np.ndarray
+    columns: dict
+    by_origin: bool  # whether the rows of the first origin come first
 
     @classmethod
     def by_lot(cls, most, logs, columns_of):
@@ -87,8 +92,6 @@ class RowSample:
                 for one in parts
             ]
         )
-        position = np.concatenate([one.position for one in parts])
-        key = np.concatenate([one.key for one in parts])
         names = [
             name
             for name, values in self.columns.items()  # that all rows have alike
@@ -98,14 +101,15 @@ class RowSample:
         columns = {
             name: np.concatenate([one.columns[name] for one in parts]) for name in names
         }
-        out = RowSample(most, origins, origin, position, key, columns, self.by_origin)
-        return out.reduced(most)
+        position = np.concatenate([one.position for one in parts])
+        key = np.concatenate([one.key for one in parts])
+        found = most, origins, origin, position, key, columns, self.by_origin
+        return RowSample(*found).reduced(most)
 
     def reduced(self, most):
         """Return fewer rows, as if fewer had been kept from the start."""
         if len(self) <= most:
-            found = self.position, self.key, self.columns, self.by_origin
-            return RowSample(most, self.origins, self.origin, *found)
+            return replace(self, most=most)
         return self._taken(self._smallest(most), most)
 
     def _taken(self, rows, most):
@@ -125,9 +129,7 @@ class RowSample:
 
     def with_column(self, name, values):
         """Return the same rows with other values in a column."""
-        columns = {**self.columns, name: values}
-        found = self.position, self.key, columns, self.by_origin
-        return RowSample(self.most, self.origins, self.origin, *found)
+        return replace(self, columns={**self.columns, name: values})
 
     def order(self):
         """Return the rows in the order of the log, by origin."""
