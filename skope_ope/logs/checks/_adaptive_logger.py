@@ -36,7 +36,7 @@ FEWEST_BLOCKS = 12
 WINDOW_CHANCE = 1e-6  # of one window
 LEARNING_EFFECT = 0.03  # correlation
 FEW_SEGMENTS = 100  # rounds per distinct context, on average
-NO_SPREAD = 1e-12
+LEAST_SPREAD = 1e-12
 NO_EVIDENCE = 1.0, 0.0
 FIRST_ROUNDS = 5_000  # that every value looks at: loggers learn most at the start
 AUDITED = 200_000  # likewise of an audit, in memory as of files
@@ -149,12 +149,12 @@ class Sequences:
         else:
             rise = rise[m:-m][inside]
         unit = np.sqrt(_mean_nearby(rise * rise))
-        rise = np.divide(rise, unit, out=np.zeros(len(rise)), where=unit > NO_SPREAD)
+        rise = np.divide(rise, unit, out=np.zeros(len(rise)), where=unit > LEAST_SPREAD)
         product = rise * luck
         blocks = np.add.reduceat(product, np.arange(0, len(product), RUNS_OF_DRAW))
         spread = blocks.std(ddof=1) * np.sqrt(len(blocks))
         size = np.sqrt((rise @ rise) * (luck @ luck))
-        if not (spread > NO_SPREAD * size and np.isfinite(size)):
+        if not (spread > LEAST_SPREAD * size and np.isfinite(size)):
             return NO_EVIDENCE
         total = float(product.sum())
         chance = float(stdtr(len(blocks) - 1, -total / spread))

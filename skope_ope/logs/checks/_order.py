@@ -47,14 +47,13 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
 
 
 def trailing_zeros(logs):
-    r"""Return of how many origins there are rounds, and at whose end none has a reward.
-
-    Of :math:`n` rounds in random order of which :math:`k` are rewarded, the last
-    :math:`L` are all without reward with probability :math:`\binom{n - L}{k} /
-    \binom{n}{k}`, about :math:`(1 - k/n)^L`. Where the gaps between rewards have a
-    heavier tail than independent rounds give them (sessions), the chance is that of a
-    gap from this tail. Where rounds have groups, each group counts with its last round.
-    """
+    """Return how many origins there are, and findings of last rounds without reward."""
+    # Of :math:`n` rounds in random order of which :math:`k` are rewarded, the last
+    # :math:`L` are all without reward with probability :math:`\binom{n - L}{k} /
+    # \binom{n}{k}`, about :math:`(1 - k/n)^L`. Where the gaps between rewards have a
+    # heavier tail than independent rounds give them (sessions), the chance is that of a
+    # gap from this tail. Where rounds have groups, each group counts with its last
+    # round.
     reward = logs.reward
     if not logs._in_order:
         reward = reward[logs._stored_order]
@@ -357,9 +356,9 @@ def chance_of_gap(gaps, counts, length):
 
 # -- the order of rounds as sums of parts that are given in any order ------------------
 
-NUMBERS = ("start", "stop", "n", "rewarded", "lead", "trail", "last", "backwards")
+STRETCH = ("start", "stop", "n", "rewarded", "lead", "trail", "last", "backwards")
 MANY_VALUES = 1 << 16  # of gaps, above which they are sorted
-BLOCK = 1 << 16  # rows
+ROWS_AT_ONCE = 1 << 16  # rows
 ENDS = 2_000  # groups of every origin whose last rounds are kept, where it is several
 
 
@@ -397,15 +396,15 @@ class OrderSums:
         by_group = None
         if logs.group is not None:
             at = np.zeros(logs.n_groups, dtype=np.intp)
-            for low in range(0, n, BLOCK):  # the last one of a group stays
-                codes = logs.group_index[low : low + BLOCK]
+            for low in range(0, n, ROWS_AT_ONCE):  # the last one of a group stays
+                codes = logs.group_index[low : low + ROWS_AT_ONCE]
                 at[codes] = np.arange(low, low + len(codes))
             words = WordsOfGroups(logs, ALL) if words is None else words
             at = at[words.order]
             told = 2 * logs._positions_at(at) + (reward[at] != 0)
             by_group = GroupSums.of(words, {"last": told})
-        stretches = np.array([[stretch[name] for name in NUMBERS]])
-        return cls(stretches, times, _counted(np.diff(rewarded), n), by_group)
+        stretches = np.array([[stretch[name] for name in STRETCH]])
+        return cls(stretches, times, _gap_counts(np.diff(rewarded), n), by_group)
 
     def __add__(self, other):
         """Return the order of both parts."""
@@ -464,7 +463,7 @@ class OrderSums:
             "last": self.last_rewarded,
             "backwards": self.n_backwards,
         }
-        return [one[name] for name in NUMBERS]
+        return [one[name] for name in STRETCH]
 
     def _n_without(self, name):
         """Return how many rounds at the end have no reward, by "trail"."""
@@ -477,7 +476,7 @@ class OrderSums:
         return total
 
     def _of(self, name):
-        return self.stretches[:, NUMBERS.index(name)]
+        return self.stretches[:, STRETCH.index(name)]
 
     @property
     def is_known(self):
@@ -547,7 +546,7 @@ class OrderSums:
             passed = trail
 
 
-def _counted(gaps, n_rounds):
+def _gap_counts(gaps, n_rounds):
     """Return how many gaps have each length, as a dict."""
     if not len(gaps):
         return {}

@@ -27,9 +27,9 @@ from skope_ope.logs.checks._propensity_sums import (
     uneven_weight,
 )
 
-SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
-RARE, RARE_Z = 1.1, 4.5  # over one action
-LARGE, LARGE_Z = 1.1, 4.0
+TOO_SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
+TOO_RARE, RARE_Z = 1.1, 4.5  # over one action
+TOO_LARGE, LARGE_Z = 1.1, 4.0
 ROUGH = 0.02  # of the smallest propensity: rounding that is worth a note
 FEWEST_TAKEN = 20  # of an action that is told to be too frequent
 SUMMED_ROUNDS = 20_000  # whose 1/p is summed: an effect of 5% shows in them
@@ -207,7 +207,7 @@ def _miscounted(logs, inverse):
     effect = np.maximum(np.abs(excess) - slack, 0) / np.maximum(mean, 1)
     # any of them may be the worst
     chance = logs.n_actions * count_chance(excess, variance, sizes)
-    chance[effect <= RARE - 1] = 1
+    chance[effect <= TOO_RARE - 1] = 1
     worst = int(chance.argmin())
     if chance[worst] >= SURPRISING_CHANCE:
         return None
@@ -260,7 +260,9 @@ def chance_of(evidence):
 
 def _too_small(logs, inverse):
     all_of_them = inverse.too_small()
-    if all_of_them.beyond(SMALL_Z, RARE if logs.propensity_estimated else SMALL):
+    if all_of_them.beyond(
+        SMALL_Z, TOO_RARE if logs.propensity_estimated else TOO_SMALL
+    ):
         text = (
             f"The mean of 1 / propensity over the frequent actions is "
             f"{figure(all_of_them.ratio, 3)} times their number "
@@ -272,9 +274,9 @@ def _too_small(logs, inverse):
     ratios = inverse.by_action()
     ratios[logs._action_counts < FEWEST_TAKEN] = 0
     found = []
-    for action in np.flatnonzero(ratios > RARE).tolist():
+    for action in np.flatnonzero(ratios > TOO_RARE).tolist():
         excess = inverse.too_small_for(action)
-        if excess.beyond(RARE_Z, RARE):
+        if excess.beyond(RARE_Z, TOO_RARE):
             found.append((excess.z, action, excess))
     if not found:
         return None
@@ -297,7 +299,7 @@ def _said_to_be_certain(logs, inverse):
     if inverse.half_step or not FEWEST_CLUSTERS <= n_choices < len(choice):
         return None
     excess = inverse.of(choice).too_small()
-    if not excess.beyond(SMALL_Z, SMALL):
+    if not excess.beyond(SMALL_Z, TOO_SMALL):
         return None
     found = (
         f"Of the rounds with a propensity below 1, the mean of 1 / propensity is "
@@ -341,7 +343,7 @@ def _small_advice(logs):
 
 def _too_large(logs, inverse):
     excess = inverse.too_large()
-    if excess is None or not excess.beyond(LARGE_Z, LARGE):
+    if excess is None or not excess.beyond(LARGE_Z, TOO_LARGE):
         return None
     p = inverse.p
     lowest = p == p.min()
@@ -412,7 +414,7 @@ OFTEN_ENOUGH = 50  # rounds of an action, for what is missing
 HEAVY = 4  # 1/p above sqrt(n) / 4 stands for more of the kind, not seen yet:
 UNSEEN_PER_SEEN = 40  # so much more
 HARDLY_A_CHOICE = 0.99  # a probability that leaves others unseen in most logs
-MOST_PAIRS = 1_000_000  # loggers times actions
+MOST_CELLS = 1_000_000  # loggers times actions
 
 
 @dataclass(frozen=True)
@@ -454,7 +456,7 @@ class InversePropensities:
         self.n_actions = logs.n_actions
         n_loggers = 1 if logs.loggers is None else len(logs.loggers)
         # too many to tell apart: what each of them never does is not known
-        self.pooled = n_loggers > 1 and n_loggers * logs.n_actions > MOST_PAIRS
+        self.pooled = n_loggers > 1 and n_loggers * logs.n_actions > MOST_CELLS
         self.n_loggers = 1 if self.pooled else n_loggers
 
     def names(self, places):

@@ -338,9 +338,18 @@ def error_of_mean(square, n_units, n_rounds):
 
 # -- sums that add up over parts of a log ----------------------------------------------
 
-CHUNK = 16  # propensities whose product is a float, whatever they are
+FACTORS = 16  # propensities whose product is a float, whatever they are
 MOST_SMALL = 64  # impossible propensities that are kept
-SUMS = "n", "total", "log_sum", "mass", "mass_square", "gap", "gap_cross", "gap_square"
+PROPENSITY_SUMS = (
+    "n",
+    "total",
+    "log_sum",
+    "mass",
+    "mass_square",
+    "gap",
+    "gap_cross",
+    "gap_square",
+)
 
 
 class PropensitySums:
@@ -379,7 +388,7 @@ class PropensitySums:
         elif logs.available is not None:
             law = uniform_law(logs)
             out.law = None if law is None else np.array(law)
-        out.small = _small(logs, out.low)
+        out.small = _smallest_of(logs, out.low)
         return out, gap
 
     def among(self, n_actions, places):
@@ -409,14 +418,14 @@ class PropensitySums:
     def __add__(self, other):
         """Return the sums of both parts, whose actions are the same."""
         out = copy(self)
-        for name in SUMS:
+        for name in PROPENSITY_SUMS:
             setattr(out, name, getattr(self, name) + getattr(other, name))
         out.low, out.high = min(self.low, other.low), max(self.high, other.high)
         for name in ("offered", "law"):
             mine, theirs = getattr(self, name), getattr(other, name)
             both = mine is not None and theirs is not None
             setattr(out, name, mine + theirs if both else None)
-        out.by_action = _same(self.by_action, other.by_action)
+        out.by_action = _agreed(self.by_action, other.by_action)
         small = {
             name: np.concatenate([values, other.small[name]])
             for name, values in self.small.items()
@@ -430,7 +439,7 @@ class PropensitySums:
         return tuple(self.small[name][some] for name in ("p", "position", "action"))
 
 
-def _small(logs, lowest):
+def _smallest_of(logs, lowest):
     limit = least_possible(len(logs), logs.n_actions)
     p, rows, action = logs._propensities_below(limit if lowest < limit else 0.0)
     position = logs.row_id.position[rows] if len(rows) else rows
@@ -442,7 +451,7 @@ def _smallest(small):
     return {name: values[order] for name, values in small.items()}
 
 
-def _same(one, other):
+def _agreed(one, other):
     """Return propensities by action that two parts agree about, else None."""
     if one is None or other is None:
         return None
@@ -452,8 +461,8 @@ def _same(one, other):
 
 def log_sum(p, lowest=-inf):
     """Return the sum of the logarithms of some numbers in (0, 1]."""
-    if lowest**CHUNK < 1e-290 or len(p) < CHUNK:  # their products are no floats
+    if lowest**FACTORS < 1e-290 or len(p) < FACTORS:  # their products are no floats
         return float(np.log(p).sum())
-    whole = len(p) // CHUNK * CHUNK
-    products = np.multiply.reduce(p[:whole].reshape(CHUNK, -1), axis=0)
+    whole = len(p) // FACTORS * FACTORS
+    products = np.multiply.reduce(p[:whole].reshape(FACTORS, -1), axis=0)
     return float(np.log(products).sum() + np.log(p[whole:]).sum())

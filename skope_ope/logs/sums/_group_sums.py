@@ -14,7 +14,7 @@ from skope_ope.logs._labels import sums_of_codes
 FEW = 20_000, 5_000  # as values need them
 MANY = 100_000, 20_000  # to tell their number
 ALL = 2**62, 2**62
-SPARE = 6.0  # standard errors by which a first guess takes more than are kept
+SPARE_ERRORS = 6.0  # standard errors by which a first guess takes more than are kept
 TOP = 2.0**64
 LONGEST = 64  # characters of a text that is hashed with others at once
 
@@ -109,7 +109,7 @@ class WordsOfGroups:
         self.complete = n <= exact
         some = np.arange(n)
         if not self.complete:
-            share = (sampled + SPARE * sampled**0.5) / n
+            share = (sampled + SPARE_ERRORS * sampled**0.5) / n
             if share < 1:  # most words are told without a sort
                 few = np.flatnonzero(self.words < np.uint64(share * TOP))
                 some = few if len(few) >= sampled else some

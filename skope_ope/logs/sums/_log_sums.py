@@ -13,10 +13,10 @@ import numpy as np
 from skope_ope.logs._labels import ENDINGS, arrays_of_labels, labels_of_arrays, objects
 from skope_ope.logs._validation import WEIGHT_COLUMN
 from skope_ope.logs.checks._adaptive_logger import learning_findings
-from skope_ope.logs.checks._order import NUMBERS, OrderSums, trailing_zeros_of_parts
+from skope_ope.logs.checks._order import STRETCH, OrderSums, trailing_zeros_of_parts
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
-from skope_ope.logs.checks._propensity_sums import SUMS as PROPENSITY_SUMS
 from skope_ope.logs.checks._propensity_sums import (
+    PROPENSITY_SUMS,
     PropensitySums,
     choices_of_sums,
     inverse_propensity_z,
@@ -34,8 +34,8 @@ from skope_ope.logs.sums._group_sums import (
     sums_of_groups,
 )
 from skope_ope.logs.sums._row_sample import (
-    FIRST,
-    UNIFORM,
+    FIRST_ROWS,
+    OF_UNIFORM,
     RowSample,
     columns_of,
     first_columns,
@@ -154,7 +154,7 @@ class LogSums:
 
     def _keep_rows(self, logs, entering):
         self.sample = RowSample.by_lot(most_rows(logs), entering, columns_of)
-        self.first = RowSample.first(FIRST, logs, first_columns)
+        self.first = RowSample.first(FIRST_ROWS, logs, first_columns)
 
     # -- parts -------------------------------------------------------------------------
     @np.errstate(over="ignore", invalid="ignore")
@@ -207,13 +207,15 @@ class LogSums:
     def from_table(cls, table):
         """Return the sums that `to_table` wrote, among other arrays or alone."""
         sums = cls.__new__(cls)
-        own = {name: np.asarray(one) for name, one in _part(PREFIX[:-1], table).items()}
+        own = {
+            name: np.asarray(one) for name, one in _below(PREFIX[:-1], table).items()
+        }
         vars(sums).update(_held_by(own, LOG))
         sums.fields = frozenset(sums.fields)
         sums.orders = {}
         for k, origin in enumerate(own["origins"].tolist()):
-            order = _held_object(_part(f"order{k}", own), OrderSums)
-            order.stretches = order.stretches.reshape(-1, len(NUMBERS))
+            order = _held_object(_below(f"order{k}", own), OrderSums)
+            order.stretches = order.stretches.reshape(-1, len(STRETCH))
             sums.orders[origin] = order
         for rows in (sums.sample, sums.first):
             columns = rows.origin, rows.position, rows.key, *rows.columns.values()
@@ -364,7 +366,7 @@ class LogSums:
             slates = slates_of(self.sample)
             if slates is None:
                 return {}, []
-            is_uniform = UNIFORM in self.sample.columns
+            is_uniform = OF_UNIFORM in self.sample.columns
             facts, found = quick_slate_findings(slates, is_uniform)
             # rows of the sample are not those of the log
             return facts, [replace(one, rows=()) for one in found]
@@ -377,7 +379,7 @@ class LogSums:
             return []
         return learning_findings(logs_of(self, self.first))
 
-    @property
+    @cached_property
     def _trailing_zeros(self):
         """Number of origins, and findings of late rewards."""
         return trailing_zeros_of_parts(self.orders.values())
@@ -515,8 +517,8 @@ def _alike(one, other):
 
 PREFIX = "log_"
 # How what is held is stored, and read again; what is None is left out.
-NUMBER, ARRAY, MOMENT, TUPLE, LIST = "number", "array", "time", "tuple", "list"
-LABELS, BY_NAME, COUNTS = "labels", "labels by name", "counts by length"
+NUMBER, ARRAY, TIME, TUPLE, LIST = "number", "array", "time", "tuple", "list"
+LABEL_ARRAY, BY_NAME, BY_LENGTH = "labels", "labels by name", "counts by length"
 GROUPS = {"words": ARRAY, "sums": BY_NAME, "complete": NUMBER, "limits": TUPLE}
 OF_PROPENSITIES = (*PROPENSITY_SUMS, "n_actions", "low", "high")
 STORED = {
@@ -530,7 +532,7 @@ STORED = {
     OrderSums: {
         "stretches": ARRAY,
         "times": ARRAY,
-        "gaps": COUNTS,
+        "gaps": BY_LENGTH,
         "ends": GroupSums,
     },
     RowSample: {
@@ -545,8 +547,8 @@ LOG = {
     **dict.fromkeys(("reward_sum", "reward_low", "reward_high"), NUMBER),
     **dict.fromkeys(("n_rewarded", "propensity_estimated", "_binary"), NUMBER),
     **dict.fromkeys(("_action_counts", "_logger_counts"), ARRAY),
-    **dict.fromkeys(("first_time", "last_time"), MOMENT),
-    **dict.fromkeys(("actions", "loggers"), LABELS),
+    **dict.fromkeys(("first_time", "last_time"), TIME),
+    **dict.fromkeys(("actions", "loggers"), LABEL_ARRAY),
     "fields": LIST,
     "reward_range": TUPLE,
     "propensities": PropensitySums,
@@ -561,7 +563,7 @@ def _named(prefix, table):
     return {f"{prefix}_{name}": np.asarray(values) for name, values in table.items()}
 
 
-def _part(prefix, table):
+def _below(prefix, table):
     start = f"{prefix}_"
     return {k[len(start) :]: v for k, v in table.items() if k.startswith(start)}
 
@@ -578,9 +580,9 @@ def _stored(held, kinds):
         elif kind == BY_NAME:
             for column, values in value.items():
                 table |= _named(name, arrays_of_labels(column, values))
-        elif kind == LABELS:
+        elif kind == LABEL_ARRAY:
             table |= arrays_of_labels(name, value)
-        elif kind == COUNTS:
+        elif kind == BY_LENGTH:
             table[name] = np.array(sorted(value.items()), np.int64).reshape(-1, 2)
         else:
             table[name] = np.array(value, dtype=str if kind == LIST else None)
@@ -591,20 +593,20 @@ def _held_by(table, kinds):
     """Return what `_stored` wrote, by name."""
     held = {}
     for name, kind in kinds.items():
-        value, part = table.get(name), _part(name, table)
+        value, part = table.get(name), _below(name, table)
         if kind in STORED:
             value = _held_object(part, kind) if part else None
         elif kind == BY_NAME:
             value = _read_columns(part)
-        elif kind == LABELS:
+        elif kind == LABEL_ARRAY:
             value = labels_of_arrays(name, table)
-        elif value is not None and kind == MOMENT:
+        elif value is not None and kind == TIME:
             value = value[()]
         elif value is not None and kind != ARRAY:
             value = value.item() if kind == NUMBER else value.tolist()
             value = tuple(value) if kind == TUPLE else value
-            value = dict(map(tuple, value)) if kind == COUNTS else value
-        elif value is None and kind in (NUMBER, COUNTS):
+            value = dict(map(tuple, value)) if kind == BY_LENGTH else value
+        elif value is None and kind in (NUMBER, BY_LENGTH):
             raise KeyError(name)
         held[name] = value
     return held

@@ -13,9 +13,9 @@ from skope_ope.logs._row_container import is_drawn
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import WEIGHT_COLUMN, column_weights, is_uniform
 from skope_ope.logs.checks._adaptive_logger import segment_numbers
-from skope_ope.logs.sums._group_sums import SPARE, TOP
+from skope_ope.logs.sums._group_sums import SPARE_ERRORS, TOP
 
-BLOCK = 1 << 14  # rows whose hashes stay in the cache
+HASHED_ROWS = 1 << 14  # rows whose hashes stay in the cache
 HALF = np.uint64(32)
 ODD = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -156,10 +156,10 @@ def _smallest_hashes(most, logs):
         digest = blake2b(origin.encode(), digest_size=8).digest()
         word = np.uint64(int.from_bytes(digest, "little"))
     # the first guess fails once in a billion parts, or where positions repeat
-    for share in ((most + SPARE * most**0.5) / max(n, 1), 1.0):
+    for share in ((most + SPARE_ERRORS * most**0.5) / max(n, 1), 1.0):
         rows, keys = [np.zeros(0, np.intp)], [np.zeros(0, np.uint64)]
-        for start in range(0, n, BLOCK):
-            key = hashed(logs._positions_at(slice(start, start + BLOCK)), word)
+        for start in range(0, n, HASHED_ROWS):
+            key = hashed(logs._positions_at(slice(start, start + HASHED_ROWS)), word)
             if share < 1:
                 some = np.flatnonzero(key < np.uint64(share * TOP))
                 key = key[some]
@@ -189,23 +189,23 @@ def hashed(position, word):
 
 # -- what is kept of rows, without their context, and the rows as logs -----------------
 
-MOST = 20_000  # rounds by lot
+SAMPLED_ROWS = 20_000  # rounds by lot
 FEWEST = 2_000  # of them where the logger's whole distribution is known:
 MOST_ENTRIES = 1_000_000  # of the distributions that are kept
-FIRST = 5_000  # rounds from the start on
+FIRST_ROWS = 5_000  # rounds from the start on
 FIRST_ACTIONS = 100  # most of them whose distribution is kept of the first rounds
 PLAIN = "reward", "propensity", "group", "timestamp"
-WIDE = "logging_proba", "available"
+BY_ACTION = "logging_proba", "available"
 
 
 def most_rows(logs):
     """Return how many rows are kept: 20,000, or fewer of many actions."""
     if hasattr(logs, "slate"):
-        return most_slates(logs, MOST)
-    wide = any(getattr(logs, name, None) is not None for name in WIDE)
+        return most_slates(logs, SAMPLED_ROWS)
+    wide = any(getattr(logs, name, None) is not None for name in BY_ACTION)
     if not wide:
-        return MOST
-    return min(MOST, max(FEWEST, MOST_ENTRIES // logs.n_actions))
+        return SAMPLED_ROWS
+    return min(SAMPLED_ROWS, max(FEWEST, MOST_ENTRIES // logs.n_actions))
 
 
 def columns_of(logs, rows):
@@ -217,7 +217,7 @@ def columns_of(logs, rows):
             "logger": logs.logger_index,
             "sample_weight": logs.sample_weight,
         }
-        found |= {name: getattr(logs, name) for name in WIDE}
+        found |= {name: getattr(logs, name) for name in BY_ACTION}
     found = {k: v[rows] for k, v in found.items() if v is not None}
     return found | columns_of_slates(logs, rows) if hasattr(logs, "slate") else found
 
@@ -254,7 +254,7 @@ def logs_of(sums, sample):
         "logger": None if logger is None else sums.loggers[logger],
         "reward_range": sums.reward_range,
         "propensity_estimated": sums.propensity_estimated,
-        "context": _context(columns.get("context"), len(rows)),
+        "context": _kept_context(columns.get("context"), len(rows)),
         "columns": {},
         "_origin": "+".join(sample.origins),
         "_position": sample.position[rows],
@@ -265,7 +265,7 @@ def logs_of(sums, sample):
     return logs
 
 
-def _context(numbers, n_rounds):
+def _kept_context(numbers, n_rounds):
     return np.zeros((n_rounds, 0)) if numbers is None else numbers[:, None]
 
 
@@ -275,7 +275,7 @@ def _context(numbers, n_rounds):
 
 FEWEST_SLATES = 2_000  # rounds where pages offer different candidates:
 MOST_BYTES = 8_000_000  # of what these offer
-UNIFORM = "uniform"  # the column of slates whose logger is
+OF_UNIFORM = "uniform"  # the column of slates whose logger is
 ALL_OFFERED = np.zeros(0, dtype=np.uint8)  # of a page that offers all candidates
 
 
@@ -307,7 +307,7 @@ def columns_of_slates(logs, rows):
         "offered": offered,
     }
     if is_uniform(logs):
-        found[UNIFORM] = np.ones(len(rows), dtype=bool)
+        found[OF_UNIFORM] = np.ones(len(rows), dtype=bool)
     if logs.slot_reward is not None:
         found["slot_reward"] = logs.slot_reward[rows]
     weight = column_weights(logs, of_part=True)
