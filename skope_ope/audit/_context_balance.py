@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether weighted rounds have the contexts that all rounds have."""
 
-from functools import partial
 from math import log
 
 import numpy as np
@@ -10,12 +9,10 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._mean_weight import SURE, UNSEEN, log_evidence
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._context_columns import (
     capital,
     columns_tested,
     context_columns,
-    frame_columns,
     in_words,
     sampled_rows,
 )
@@ -51,10 +48,7 @@ def balance_findings(rounds, random_state=0):
     largest = UNSEEN * max(1 / float(logs.propensity.min()), float(w.max()))
     measure = _Measure(w, omega, group, largest)
     columns = context_columns(logs.context, rows)
-    label = partial(_level_at, logs.context, rows)
-    parts = [
-        (column, *part) for column in columns for part in _contrasts(column, label)
-    ]
+    parts = [(column, *part) for column in columns for part in _contrasts(column)]
     found = [(column, what, measure(values)) for column, what, values in parts]
     found = [one for one in found if one[2] is not None]
     found.sort(key=lambda one: -abs(one[2].distance))
@@ -79,13 +73,7 @@ def balance_findings(rounds, random_state=0):
     return facts, [_imbalance_finding(off, logs)] if off else []
 
 
-def _level_at(context, rows, name, place):
-    """Return the value of a column of a frame in one of the rows that are looked at."""
-    [column] = (one for one in frame_columns(context) if one.name == name)
-    return plain(column[int(place if rows is None else rows[place])])
-
-
-def _contrasts(column, label):
+def _contrasts(column):
     """Yield what is measured of a column: its numbers, or its frequent categories."""
     values = column.values
     if not column.categorical:
@@ -95,8 +83,7 @@ def _contrasts(column, label):
         inside = values == level
         if not inside.any():
             return
-        value = label(column.name, int(inside.argmax()))
-        yield f" = {value!r}", inside.astype(float)
+        yield f" = {column.labels[level]!r}", inside.astype(float)
 
 
 class _Measure:

@@ -59,7 +59,9 @@ def repeated_findings(logs, random_state=None):
         facts["repeated choices"] = f"not possible: {p}"
         return facts, _unexplained(situation, whole, copies, rows, p, logs)
     test = _Repeats(situation, choice, p)
-    facts["repeated choices"] = test.told(_beside_context(logs))
+    where = "" if logs.group is None else " in a group at one time"
+    where += "" if getattr(logs, "logger", None) is None else " for one logger"
+    facts["repeated choices"] = test.told(where)
     if test.is_alarm:
         wrong = _misfits(logs, rows, whole)
         found = (
@@ -131,13 +133,6 @@ class _Repeats:
             f"{self.n_repeats:,} repeats of an action in its context, "
             f"{figure(self.expected)} expected"
         )
-
-
-def _beside_context(logs):
-    """Return what is alike in a situation but the context, as a text."""
-    at_once = "" if logs.group is None else " in a group at one time"
-    logger = "" if getattr(logs, "logger", None) is None else " for one logger"
-    return at_once + logger
 
 
 def _misfits(logs, rows, whole):
