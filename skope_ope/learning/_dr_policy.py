@@ -459,9 +459,8 @@ class DRPolicy(CostSensitivePolicy):
         for k, train in enumerate(held_out.train):
             test = np.flatnonzero(held_out.fold == k)
             part, rest = logs[train], logs[test]
-            if not test.size or not _has_weight(
-                part
-            ):  # a fold repeated, or of no weight
+            counts = part.sample_weight is None or part.sample_weight.any()
+            if not (test.size and counts):  # a fold repeated, or of no weight
                 continue
             predicted = q_hat[train]
             if refitted:  # by models that have not seen the test rounds either
@@ -506,10 +505,6 @@ class DRPolicy(CostSensitivePolicy):
             tags.input_tags.sparse &= inner.sparse
             tags.input_tags.allow_nan &= inner.allow_nan
         return tags
-
-
-def _has_weight(logs):
-    return logs.sample_weight is None or bool(logs.sample_weight.any())
 
 
 def _said_of_all_rounds():

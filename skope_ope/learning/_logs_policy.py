@@ -126,18 +126,14 @@ def centre(logs, where):
     if where == "mean":
         return float(np.average(reward, weights=logs.sample_weight))
     if where == "median":
-        return weighted_median(reward, logs.sample_weight)
+        order, weight = np.argsort(reward), logs.sample_weight
+        below = np.cumsum(np.ones(len(logs)) if weight is None else weight[order])
+        # the least reward that half of the weight does not exceed
+        return float(reward[order][np.searchsorted(below, below[-1] / 2)])
     if where == "midrange":
         low, high = logs.reward_range or (reward.min(), reward.max())
         return float(low + (high - low) / 2)
     return float(where)
-
-
-def weighted_median(values, weight=None):
-    """Return the least value that half of the weight does not exceed."""
-    order = np.argsort(values)
-    below = np.cumsum(np.ones(len(values)) if weight is None else weight[order])
-    return float(values[order][np.searchsorted(below, below[-1] / 2)])
 
 
 def prefer(known, available):

@@ -262,9 +262,11 @@ class SharedPolicy:
     """A policy, and its probabilities for rounds that several evaluators ask for."""
 
     def __init__(self, policy, logs=None):
+        known = isinstance(logs, BanditLogs)
+        has_room = known and 8 * len(logs) * logs.n_actions <= LARGEST_TABLE
         fixed = not isinstance(policy, str) and not is_adaptive(policy)
         self.policy = policy
-        self.logs = logs if fixed and _has_room(logs) else None
+        self.logs = logs if fixed and has_room else None
         self._table = None
 
     def on(self, logs):
@@ -274,8 +276,3 @@ class SharedPolicy:
         if self._table is None:
             self._table = action_probabilities(self.policy, logs)
         return self._table
-
-
-def _has_room(logs):
-    known = isinstance(logs, BanditLogs)
-    return known and 8 * len(logs) * logs.n_actions <= LARGEST_TABLE

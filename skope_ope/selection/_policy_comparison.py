@@ -459,20 +459,14 @@ def notes_below(comparison):
             f"Compared on the {comparison.n_rounds:,} of {gain.n_rounds:,} rounds for "
             "which all values are known."
         )
-    per_group = rounds_per_group(gain)
-    if per_group is not None:
+    n_groups = gain.diagnostics.get("n_groups")
+    if n_groups:
         notes.append(
-            f"Values and gains are per round. A group has {per_group:.2f} rounds on "
-            "average."
+            "Values and gains are per round. A group has "
+            f"{gain.n_rounds / n_groups:.2f} rounds on average."
         )
     notes.append("This comparison does not audit the log: audit(policy, logs) does.")
     return notes
-
-
-def rounds_per_group(value):
-    """Return how many rounds a group of a value has on average, None without groups."""
-    n_groups = value.diagnostics.get("n_groups")
-    return value.n_rounds / n_groups if n_groups else None
 
 
 def gain_format(comparison):

@@ -108,11 +108,6 @@ def distinct_rows(table):
     return first, index.reshape(-1)
 
 
-def row_codes(table):
-    """Numbers that nearly always differ where rows of a table do."""
-    return _codes_of_words(_words(table))
-
-
 def _words(table):
     """Bits of the entries as unsigned integers."""
     table = np.ascontiguousarray(table)
@@ -120,7 +115,7 @@ def _words(table):
 
 
 def _codes_of_words(words):
-    """One number per row of unsigned integers."""
+    """Numbers that nearly always differ where rows of unsigned integers do."""
     factors = np.random.RandomState(0).randint(0, 2**62, words.shape[1], np.uint64)
     # round floats differ in their first bits only, which products would push out
     return (words ^ (words >> np.uint64(32))) @ (2 * factors + 1)
@@ -294,7 +289,7 @@ class SlateDistributions:
 
     def codes(self):
         """Numbers that tell the distributions of several `SlateDistributions` apart."""
-        return row_codes(self.items.reshape(len(self), -1))
+        return _codes_of_words(_words(self.items.reshape(len(self), -1)))
 
     def slot_marginals(self):
         """Probability of every candidate in every slot, by distribution."""
