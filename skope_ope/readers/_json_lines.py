@@ -1,12 +1,16 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lines of JSON, one object each: read strictly, with nested fields by name."""
+"""Lines of JSON, one object each: read strictly, with nested fields by name.
+
+`load` gives objects as tuples of (key, value) pairs, in which a key may come twice;
+`read_objects` gives dictionaries and refuses such keys.
+"""
 
 import json
 from functools import partial
 from itertools import islice
 
-from skope_ope.logs._text_files import DoubtError, empty_file, quoted, read_lines
+from skope_ope.logs._text_files import empty_file, quoted, read_lines
 
 
 class MalformedLineError(ValueError):
@@ -15,6 +19,40 @@ class MalformedLineError(ValueError):
     def __init__(self, reason, line=None):
         super().__init__(reason)
         self.line = line
+
+
+def _refuse_nan(constant):
+    raise MalformedLineError(f"{constant} is not a finite number; drop it")
+
+
+def _unique(pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise MalformedLineError(f"the key {twice!r} comes twice")
+    return found
+
+
+DECODERS = {
+    kind: json.JSONDecoder(object_pairs_hook=hook, parse_constant=_refuse_nan).decode
+    for kind, hook in ((tuple, tuple), (dict, _unique))
+}
+
+
+def load(line, kind=tuple):
+    """Read one line of JSON; objects become tuples of pairs, or dictionaries."""
+    try:
+        event = DECODERS[kind](line)
+    except MalformedLineError:
+        raise
+    except (ValueError, RecursionError) as error:  # also for integers without end
+        raise MalformedLineError(f"not valid JSON ({error})") from error
+    if type(event) is not kind:
+        raise MalformedLineError(
+            f"the line holds {quoted(line)}; an event is one JSON object on one line"
+        )
+    return event
 
 
 # -- fields of JSON lines: one object a line, nested ones by names with dots -----------
@@ -28,32 +66,16 @@ def read_objects(path):
         if not line.strip():
             continue
         try:
-            event = load_plain(line)
-        except DoubtError:
-            try:
-                event = _without_pairs(load(line))
-            except MalformedLineError as error:
-                raise ValueError(
-                    f"{path}, line {number}: {error}. Correct or drop the line."
-                ) from error
-        yield number, event
+            yield number, load(line, dict)
+        except MalformedLineError as error:
+            raise ValueError(
+                f"{path}, line {number}: {error}. Correct or drop the line."
+            ) from error
 
 
 def line_of_object(path, row):
     """Return the line of an object; rows count from 0."""
     return next(islice(read_objects(path), row, None))[0]
-
-
-def _without_pairs(value):
-    """Return dictionaries in place of `JsonPairs`; a repeated key is refused."""
-    if isinstance(value, JsonPairs):
-        found = {key: _without_pairs(inner) for key, inner in value}
-        if len(found) < len(value):
-            names = [key for key, _ in value]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise MalformedLineError(f"the key {twice!r} comes twice")
-        return found
-    return [*map(_without_pairs, value)] if isinstance(value, list) else value
 
 
 def field_names(path):
@@ -108,69 +130,3 @@ def _value_at(event, name):
             return found
         end = name.find(".", end + 1)
     return None
-
-
-# -- lines of JSON, one object each ----------------------------------------------------
-# `load` keeps a key that comes twice. `load_plain` is faster and gives dictionaries; it
-# raises `DoubtError` where a line says more than they hold: `load` then says what the
-# line holds or what is wrong.
-
-
-class JsonPairs(list):
-    """The (key, value) pairs of an object: a key may come twice, and both count."""
-
-    def get(self, key, default=None):
-        """Return the last value of `key`."""
-        for name, value in reversed(self):
-            if name == key:
-                return value
-        return default
-
-    def items(self):
-        """Return the pairs."""
-        return self
-
-
-JSON_OBJECTS = (dict, JsonPairs)
-
-
-def load(line):
-    """Read one line of JSON; objects become `JsonPairs`."""
-    try:
-        event = json.loads(
-            line, object_pairs_hook=JsonPairs, parse_constant=_refuse_nan
-        )
-    except MalformedLineError:
-        raise
-    except (ValueError, RecursionError) as error:  # also for integers without end
-        raise MalformedLineError(f"not valid JSON ({error})") from error
-    if not isinstance(event, JsonPairs):
-        raise MalformedLineError(
-            f"the line holds {quoted(line)}; an event is one JSON object on one line"
-        )
-    return event
-
-
-def _refuse_nan(constant):
-    raise MalformedLineError(f"{constant} is not a finite number; drop it")
-
-
-def _unique(pairs):
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise DoubtError
-    return found
-
-
-_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_nan).decode
-
-
-def load_plain(line):
-    """Read one line as dictionaries, or raise `DoubtError`."""
-    try:
-        event = _decode(line)
-    except (ValueError, RecursionError):
-        raise DoubtError from None
-    if type(event) is not dict:
-        raise DoubtError
-    return event

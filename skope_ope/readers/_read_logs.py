@@ -6,7 +6,7 @@ import os
 import re
 
 from skope_ope.logs._text_files import empty_file, first_line
-from skope_ope.readers._json_lines import JSON_OBJECTS, MalformedLineError, load
+from skope_ope.readers._json_lines import MalformedLineError, load
 from skope_ope.readers._read_open_bandit import NEEDED, read_open_bandit
 from skope_ope.readers._read_vw import VW_PARSERS, read_vw
 from skope_ope.readers._table_columns import TABLE_FORMATS, csv_at
@@ -107,11 +107,9 @@ def _is_parquet(path):
 
 def _is_vw_event(line):
     try:
-        event = load(line)
+        event = dict(load(line))
     except MalformedLineError:  # its reader says what is wrong
         return any(f'"{key}"' in line for key in VW_KEYS)
-    keys = {key for key, _ in event}
-    if not keys.isdisjoint(VW_KEYS):
+    if not VW_KEYS.isdisjoint(event):
         return True
-    is_decision = not keys.isdisjoint(DECISION_KEYS)
-    return is_decision and isinstance(event.get("c"), JSON_OBJECTS)
+    return not DECISION_KEYS.isdisjoint(event) and type(event.get("c")) is tuple

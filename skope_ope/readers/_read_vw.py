@@ -24,8 +24,13 @@ from skope_ope.logs._text_files import (
     sample_lines,
 )
 from skope_ope.readers._json_lines import MalformedLineError, load
-from skope_ope.readers._vw_events import OtherLogError, VWRounds, VWSlateRounds
-from skope_ope.readers._vw_json import DSJsonParser, parse_json, parse_slates_json
+from skope_ope.readers._vw_events import (
+    KnownActions,
+    OtherLogError,
+    VWRounds,
+    VWSlateRounds,
+)
+from skope_ope.readers._vw_json import parse_dsjson, parse_json, parse_slates_json
 from skope_ope.readers._vw_text import (
     parse_adf,
     parse_cb,
@@ -34,11 +39,11 @@ from skope_ope.readers._vw_text import (
 )
 
 VW_PARSERS = {
-    "cb": lambda: parse_cb,
-    "cb_eval": lambda: partial(parse_cb, evaluated=True),
-    "cb_adf": lambda: parse_adf,
-    "json": lambda: parse_json,
-    "dsjson": DSJsonParser,  # remembers actions
+    "cb": parse_cb,
+    "cb_eval": partial(parse_cb, evaluated=True),
+    "cb_adf": parse_adf,
+    "json": parse_json,
+    "dsjson": parse_dsjson,
 }
 SLATE_FORMATS = ("ccb", "slates")
 LOOKED_AT = 1000  # lines that are looked at to tell the format
@@ -209,11 +214,12 @@ def read_vw(
     kind = VWSlateRounds if format in SLATE_FORMATS else VWRounds
     rounds = kind(n_features, width, action_labels)
     units, parse = _events_of(path, format)
+    known = KnownActions()
     unlabelled, malformed, complaint = 0, 0, None
     lines = array("q")  # on which the rounds begin
     for number, unit in units:
         try:
-            event = parse(unit)
+            event = parse(unit, known)
             if event is None:
                 unlabelled += 1
             else:
@@ -243,7 +249,7 @@ def _events_of(path, format):
             return _single_lines(path), partial(parse_slates_json, kind=format)
         return _line_blocks(path), partial(parse_slates_text, kind=format)
     units = _line_blocks if format == "cb_adf" else _single_lines
-    return units(path), VW_PARSERS[format]()
+    return units(path), VW_PARSERS[format]
 
 
 def _warn_skipped(path, rounds, unlabelled, malformed, complaint):
@@ -338,7 +344,7 @@ def _tell_json(text):
     votes = {"dsjson": 0, "json": 0}
     for line in text:
         try:
-            keys = {key for key, _ in load(line).items()}
+            keys = dict(load(line))
         except MalformedLineError:
             continue
         if "c" in keys and "_multi" not in keys:

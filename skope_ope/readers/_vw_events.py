@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import murmurhash3_32
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_logs import SlateLogs
@@ -29,8 +30,7 @@ class VWEvent(NamedTuple):
     reward: float
     propensity: float
     shared: list  # (name, value) pairs
-    actions: list | None = None  # one list of pairs per offered action
-    tags: list | None = None  # the names of the offered actions, where given
+    actions: list | None = None  # an `Action` for each that was offered
     offered: list | None = None  # ids that a `--cb` line lists
     evaluated: int | None = None  # the evaluated action of `--cb --eval`
     timestamp: int | None = None  # microseconds from 1970, UTC
@@ -56,8 +56,7 @@ class VWSlateEvent(NamedTuple):
     slots: list  # of VWSlot
     reward: float | None  # of the whole event; None: the sum over its slots
     shared: list  # (name, value) pairs
-    actions: list  # one list of pairs per action
-    tags: list  # the names of the actions, where given
+    actions: list  # an `Action` for each
     timestamp: int | None = None  # microseconds from 1970, UTC
     weight: float = 1.0
 
@@ -111,8 +110,10 @@ FEWEST_DIGITS = 2  # behind the point: no logger rounds more than that
 
 
 def as_number(name, value):
+    if type(value) is float:
+        return value
     try:
-        if isinstance(value, (dict, list, bool)):
+        if isinstance(value, (bool, list, tuple)):
             raise TypeError
         return number(value) if isinstance(value, str) else float(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -165,7 +166,7 @@ class Draft:
     def __init__(self, kind):
         self.kind = kind
         self.shared = self.cost = None
-        self.actions, self.tags, self.slot_of = [], [], []
+        self.actions, self.slot_of = [], []
         self.outcomes, self.offers, self.features = [], [], []
 
     def event(self, timestamp=None, weight=1.0):
@@ -198,7 +199,7 @@ class Draft:
                 )
             shown.add(slot.action)
             slots.append(slot)
-        parts = (slots, reward, self.shared or [], self.actions, self.tags)
+        parts = (slots, reward, self.shared or [], self.actions)
         return VWSlateEvent(*parts, timestamp, weight)
 
     def _slot(self, at, names, proba, cost):
@@ -239,86 +240,108 @@ def _check_actions(who, actions, n_actions):
 
 # -- hashed features: a sparse context, dense action features --------------------------
 
-BATCH = 2000  # rows that wait as names before they are hashed
+BATCH = 2000  # rows that are made dense at a time
+MOST_NAMES = 2**18  # names of features that are remembered
+MOST_KNOWN = 2**14  # actions that are remembered
+LONGEST_KNOWN = 2**7  # features of an action that is remembered
+TRIALS = 2**12  # new actions, beyond those that came again, until none is remembered
+
+
+class _ColumnOfName(dict):
+    """Columns by the names of features, as `FeatureHasher` finds them."""
+
+    def __init__(self, n_columns):
+        super().__init__()
+        self.n_columns = n_columns
+
+    def __missing__(self, name):
+        if len(self) >= MOST_NAMES:
+            self.clear()
+        # plain sums, as in Vowpal Wabbit: a column keeps the sign of its feature
+        column = self[name] = abs(murmurhash3_32(name)) % self.n_columns
+        return column
 
 
 class HashedRows:
-    """Rows of (name, value) pairs, hashed in batches into a sparse matrix."""
+    """Rows of (name, value) pairs, kept as the columns that the names are hashed to."""
 
     def __init__(self, n_columns):
-        # costs more to import than all of skope_ope
-        from sklearn.feature_extraction import FeatureHasher
-
-        # plain sums, as in Vowpal Wabbit: a column keeps the sign of its feature
-        self._hasher = FeatureHasher(n_columns, input_type="pair", alternate_sign=False)
-        self._waiting, self._parts, self._n_rows = [], [], 0
+        self._column_of = _ColumnOfName(n_columns)
+        self._columns, self._values = array("i"), array("d")
+        self._stops = array("q", [0])
 
     def add(self, pairs):
         """Take one row and return its number."""
-        self._waiting.append(pairs)
-        self._n_rows += 1
-        if len(self._waiting) == BATCH:
-            self._hash()
-        return self._n_rows - 1
-
-    def _hash(self):
-        self._parts.append(self._hasher.transform(self._waiting))
-        self._waiting = []
+        column_of = self._column_of
+        self._columns.fromlist([column_of[name] for name, _ in pairs])
+        self._values.fromlist([value for _, value in pairs])
+        self._stops.append(len(self._values))
+        return len(self._stops) - 2
 
     def matrix(self):
         """CSR matrix of shape (n_rows, n_columns)."""
-        if self._waiting:
-            self._hash()
-        if not self._parts:
-            return sparse.csr_matrix((0, self._hasher.n_features))
-        return sparse.vstack(self._parts, format="csr")
+        parts = (np.array(self._values), np.array(self._columns), np.array(self._stops))
+        shape = len(self._stops) - 1, self._column_of.n_columns
+        matrix = sparse.csr_matrix(parts, shape)
+        matrix.sum_duplicates()
+        return matrix
 
 
-class Action(tuple):
-    """The features of an action, told from others by identity: no name is compared."""
+class Action:
+    """An offered action: its features, its tag, and what else is said of it."""
 
-    tag = None
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
+    __slots__ = ("features", "marks", "row", "tag")
+
+    def __init__(self, features, tag=None, marks=()):
+        self.features, self.tag, self.marks = features, tag, marks
+        self.row = None  # of its hashed features
+
+
+class KnownActions:
+    """Actions by what is written: a catalogue that comes again is parsed once."""
+
+    def __init__(self):
+        self._known, self._left = {}, TRIALS
+
+    @property
+    def is_useful(self):
+        """Tell whether actions are met again often enough."""
+        return self._left >= 0
+
+    def all_of(self, keys, written, action_of):
+        """Return the actions that are written; `keys` tell which are alike."""
+        found = [*map(self._known.get, keys)]
+        n_new = found.count(None)
+        self._left = min(self._left + len(found) - 2 * n_new, TRIALS)
+        for place in range(len(found)) if n_new else ():
+            if found[place] is None:
+                found[place] = self._new(keys[place], action_of(written[place]))
+        return found
+
+    def _new(self, key, action):
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        if not action.marks and len(action.features) <= LONGEST_KNOWN:
+            self._known[key] = action
+        return action
 
 
 class ActionFeatures:
-    """Features of the offered actions, each distinct row kept once."""
+    """Features of the offered actions; those of one `Action` are kept once."""
 
     def __init__(self, n_columns):
         self._rows = HashedRows(n_columns)
-        self._seen, self._row_of = {}, {}
-        self._last = None, None  # actions of an event, and their rows
 
-    def add_all(self, actions):
-        """Take the features of the actions of an event, return their rows' numbers."""
-        if type(actions[0]) is not Action:
-            return [self.add(pairs) for pairs in actions]
-        last, rows = self._last
-        if actions is last:
-            return rows
-        rows = [*map(self._row_of.get, actions)]
-        if None in rows:
-            if len(self._row_of) >= 10 * BATCH:
-                self._row_of.clear()
-            rows = [self.add(pairs) for pairs in actions]
-            self._row_of.update(zip(actions, rows, strict=True))
-        self._last = actions, rows
-        return rows
-
-    def add(self, pairs):
-        """Take the features of one action and return the number of their row."""
-        key = tuple(pairs)
-        row = self._seen.get(key)
-        if row is None:
-            if len(self._seen) >= 10 * BATCH:  # names take far more memory than numbers
-                self._seen.clear()
-            row = self._seen[key] = self._rows.add(pairs)
-        return row
+    def rows_of(self, actions):
+        """Take the features of actions and return the numbers of their rows."""
+        for action in actions:
+            if action.row is None:
+                action.row = self._rows.add(action.features)
+        return [action.row for action in actions]
 
     def dense(self, rows, columns, codes, shape, max_bytes, keep_all=True):
         """Dense features of the actions of every round, or of all rounds at once."""
-        table, rows = _distinct_rows(self._rows.matrix(), rows)
+        table = self._rows.matrix()
         if not table.nnz:
             return None
         if not keep_all:
@@ -326,31 +349,31 @@ class ActionFeatures:
         n_rounds, n_actions = shape
         first = np.full(n_actions, -1)
         first[codes[::-1]] = rows[::-1]
-        if (first[codes] == rows).all():
-            _check_bytes((n_actions, table.shape[1]), max_bytes)
-            dense = np.zeros((n_actions, table.shape[1]))
-            dense[first >= 0] = table[first[first >= 0]].toarray()
-            return dense
-        shape = (n_rounds, n_actions, table.shape[1])
+        shape = n_actions, table.shape[1]
+        if _same_rows(table, first[codes], rows):
+            codes = np.flatnonzero(first >= 0)
+            places, rows = codes, first[codes]
+        else:
+            shape, places = (n_rounds, *shape), columns * n_actions + codes
         _check_bytes(shape, max_bytes)
         dense = np.zeros(shape)
+        flat = dense.reshape(-1)
         for start in range(0, len(rows), BATCH):
             part = slice(start, start + BATCH)
-            dense[columns[part], codes[part]] = table[rows[part]].toarray()
+            some = table[rows[part]]
+            starts = np.repeat(places[part] * shape[-1], np.diff(some.indptr))
+            flat[starts + some.indices] = some.data
         return dense
 
 
-def _distinct_rows(table, rows):
-    """Drop rows that say the same under another name or in another order."""
-    numbers, first, where = {}, [], np.empty(table.shape[0], dtype=np.intp)
-    for i in range(table.shape[0]):
-        part = slice(table.indptr[i], table.indptr[i + 1])
-        key = table.indices[part].tobytes(), table.data[part].tobytes()
-        if key not in numbers:
-            numbers[key] = len(first)
-            first.append(i)
-        where[i] = numbers[key]
-    return table[first], where[rows]
+def _same_rows(table, rows, others):
+    """Tell whether pairs of rows of a CSR matrix hold the same."""
+    differ = np.flatnonzero(rows != others)
+    for start in range(0, len(differ), BATCH):
+        part = differ[start : start + BATCH]
+        if (table[rows[part]] != table[others[part]]).nnz:
+            return False
+    return True
 
 
 def _check_bytes(shape, max_bytes):
@@ -378,7 +401,7 @@ class _HashedEvents:
     def _add_features(self, shared, actions):
         self._context.add(shared)
         if actions is not None and self._features is not None:
-            self._feature_rows.fromlist(self._features.add_all(actions))
+            self._feature_rows.fromlist(self._features.rows_of(actions))
 
     def _action_features(self, *places):
         """Return the dense features of actions, see `ActionFeatures.dense`."""
@@ -430,7 +453,7 @@ class VWRounds(_HashedEvents):
         action, offers = event.action, event.offered or ()
         n_offers = len(event.actions) if adf else len(offers)
         if adf and self._by_tag:
-            offers = self._codes_of_tags(event.tags)
+            offers = self._codes_of_tags([action.tag for action in event.actions])
             action = offers[action]
         elif self._by_tag:
             raise MalformedLineError(
@@ -558,7 +581,8 @@ class VWSlateRounds(_HashedEvents):
 
     def add(self, event):
         """Take one event."""
-        if self._by_tag and not all(event.tags):
+        tags = [action.tag for action in event.actions]
+        if self._by_tag and not all(tags):
             raise MalformedLineError(
                 "an action of the event has no tag; read with action_labels='number'"
             )
@@ -569,7 +593,7 @@ class VWSlateRounds(_HashedEvents):
         self._n_actions.append(len(event.actions))
         slots = [slot._replace(features=None) for slot in event.slots]
         self._events.append((slots, event.reward, event.weight))
-        self._tags.append(event.tags)
+        self._tags.append(tags)
         self._timestamps.append(event.timestamp)
 
     def left_out(self):

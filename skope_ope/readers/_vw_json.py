@@ -3,20 +3,15 @@
 """Vowpal Wabbit's JSON formats: `--json` and `--dsjson`, one event a line."""
 
 import math
+import sys
+from functools import lru_cache
 
 from skope_ope.logs._text_files import (
-    DoubtError,
     quoted,
     utc_microseconds,
     whole_number,
 )
-from skope_ope.readers._json_lines import (
-    JSON_OBJECTS,
-    JsonPairs,
-    MalformedLineError,
-    load,
-    load_plain,
-)
+from skope_ope.readers._json_lines import MalformedLineError, load
 from skope_ope.readers._vw_events import (
     VW_ACTIONS,
     Action,
@@ -34,126 +29,86 @@ from skope_ope.readers._vw_events import (
 from skope_ope.readers._vw_text import parse_cb
 
 LABEL_KEYS = {"_label_cost", "_label_probability", "_label_Action", "_labelIndex"}
-OTHER_KEYS = {"_slots", "_outcomes", "_label_ca"}  # of other kinds of logs
-TAGS = {str, type(None)}
-MOST_KINDS = 2**10  # of events that are remembered
+SLOT_KEYS = {"_slots", "_outcomes"}  # of logs of several slots
+OTHER_KEYS = {*SLOT_KEYS, "_label_ca"}  # of other kinds of logs
+LARGEST = sys.float_info.max
+MOST_LAYOUTS = 2**12  # keys of objects that are remembered
 
 
-def parse_json(line):
+def parse_json(line, known):
     """Parse one line of `--json`; None where no action has a cost and probability."""
-    event = load(line)
-    check_keys(event)
-    _refuse_other_logs(event, event)
-    return _parse(event, event)
+    return _parsed(line, known, _event_of_json)
 
 
-class DSJsonParser:
-    """Parse lines of `--dsjson`; None where the event is not to be learned from."""
-
-    # Ordinary events take a short way. What is wrong with a line is said by
-    # `parse_dsjson`, which reads all of it.
-
-    def __init__(self):
-        self._actions = KnownActions(load_plain, features_of_object)
-        self._ordinary = {}  # by the keys of events, in their order
-
-    def __call__(self, line):
-        """Parse one line."""
-        try:
-            try:
-                rest, actions, tags = self._actions.lift(line)
-                return self._parse(load_plain(rest), actions, tags)
-            except DoubtError:
-                parsed = _parse_dsjson(load_plain(line))
-                if parsed and not TAGS.issuperset(map(type, parsed.tags or ())):
-                    raise DoubtError from None  # written in another way than read
-                return parsed
-        except (DoubtError, MalformedLineError, OtherLogError):
-            return parse_dsjson(line)
-
-    def _parse(self, event, actions, tags):
-        """Parse an event whose actions were cut out, as `_parse_dsjson` would."""
-        keys = tuple(event)
-        ordinary = self._ordinary.get(keys)
-        if ordinary is None:
-            if len(self._ordinary) >= MOST_KINDS:
-                self._ordinary.clear()
-            ordinary = self._ordinary[keys] = _is_ordinary(keys)
-        container = event.get("c")
-        if not ordinary or type(container) is not dict:
-            raise DoubtError
-        if container.get("_multi") != LIFTED or not OTHER_KEYS.isdisjoint(container):
-            raise DoubtError
-        _refuse_feedback(event.get("o"))
-        cost, probability = event.get("_label_cost"), event.get("_label_probability")
-        if is_skipped(event) or cost is None or probability is None:
-            return None
-        position, action = event.get("_labelIndex"), event.get("_label_Action")
-        if type(position) is not int or not 0 <= position < len(actions):
-            raise DoubtError
-        reward, propensity = check_outcome(
-            as_number("cost", cost), as_number("probability", probability)
-        )
-        return VWEvent(
-            position,
-            reward,
-            propensity,
-            features_of_object(container),
-            actions=actions,
-            tags=tags,
-            timestamp=timestamp_of(event.get("Timestamp")),
-            weight=weight_of_kept(event.get("pdrop")),
-            **_said_twice(event, action, position, propensity, actions),
-        )
-
-
-def _is_ordinary(keys):
-    """Tell whether the label is told by the usual keys, of this kind of log."""
-    labels = {key for key in keys if key.startswith("_label")}
-    return labels <= LABEL_KEYS and OTHER_KEYS.isdisjoint(keys)
-
-
-def parse_dsjson(line):
+def parse_dsjson(line, known):
     """Parse one line of `--dsjson`; None where the event is not to be learned from."""
-    return _parse_dsjson(load(line))
+    return _parsed(line, known, _event_of_dsjson)
 
 
-def _parse_dsjson(event):
-    check_keys(event, DECISIVE)
-    container = event.get("c")
+def _parsed(line, known, event_of):
+    """Return the event of a line, of which known actions need not be parsed."""
+    if known.is_useful:
+        try:
+            rest, actions = _cut(line, known)
+            if actions is not None:
+                return event_of(load(rest), actions)
+        except (MalformedLineError, OtherLogError):
+            pass  # the whole line tells what is wrong
+    return event_of(load(line))
+
+
+def _event_of_json(event, actions=None):
+    fields = checked_fields(event)
+    _refuse_other_logs(fields, fields)
+    return _event(fields, event, fields, actions)
+
+
+def _event_of_dsjson(event, actions=None):
+    fields = checked_fields(event, DECISIVE)
+    container = fields.get("c")
     if container is None:
-        container = JsonPairs()
-    if not isinstance(container, JSON_OBJECTS):
+        container = ()
+    if type(container) is not tuple:
         raise MalformedLineError(f"'c' must be an object, got {quoted(container)}")
-    _refuse_other_logs(event, container)
-    if not container and _label_of(event) is not None:
+    inner = dict(container)
+    _refuse_other_logs(fields, inner)
+    if not container and _label_of(fields) is not None:
         raise MalformedLineError("the event has a label, but no 'c' with the decision")
-    if not container or is_skipped(event):
+    if not container or is_skipped(fields):
         return None  # a reward without its decision, or a decision not acted upon
-    parsed = _parse(event, container)
-    if parsed is None:
-        return None
-    twice = {}
-    if parsed.actions is not None:
-        labels = (v for key, v in event.items() if key.lower() == "_label_action")
-        action = next(labels, None)
-        twice = _said_twice(
-            event, action, parsed.action, parsed.propensity, parsed.actions
-        )
-    return parsed._replace(
-        timestamp=timestamp_of(event.get("Timestamp")),
-        weight=weight_of_kept(event.get("pdrop")),
-        **twice,
-    )
+    return _event(fields, container, inner, actions, is_decision=True)
 
 
-def _said_twice(event, action, position, propensity, actions):
-    """Return the distribution and the counting, where they agree with the label."""
-    given = event.get("a"), event.get("p")
-    return {
-        "base": None if action is None else label_base(action, position),
-        "proba": logging_proba(*given, position, propensity, len(actions)),
-    }
+# A catalogue comes again in every event, and is most of its text. The text of `_multi`
+# is cut between its objects. Where each piece by itself is an object of JSON, the
+# pieces are the actions: no other reading of the text is possible. Whatever is cut in a
+# wrong place is no JSON, and the event is then parsed as a whole.
+
+MULTI = '"_multi":'
+CUT = 0  # stands for an array that was cut out
+
+
+def _cut(line, known):
+    """Return a line with `CUT` for `_multi`, and the actions there, None if unclear."""
+    start = line.find(MULTI)
+    # a quote behind one of these begins a key, and does not stand inside a text
+    if start < 1 or line[start - 1] not in "{, " or line.count('"_multi"') > 1:
+        return line, None
+    first = start + len(MULTI)
+    blank = " " if line[first] == " " else ""
+    stops = [line.find(end, first) for end in ("}]}}", f'}}]}},{blank}"')]
+    if line.endswith("}]}"):
+        stops.append(len(line) - 3)
+    stop = min((stop for stop in stops if stop >= 0), default=-1)
+    if stop < 0 or not line.startswith("[{", first + len(blank)):
+        return line, None
+    pieces = line[first + len(blank) + 2 : stop].split(f"}},{blank}{{")
+    actions = known.all_of(pieces, pieces, _action_of_piece)
+    return f"{line[:first]}{CUT}{line[stop + 2 :]}", actions
+
+
+def _action_of_piece(piece):
+    return action_of_object(load(f"{{{piece}}}"))
 
 
 def is_skipped(event):
@@ -166,12 +121,57 @@ def is_skipped(event):
     return skipped
 
 
-def _parse(event, container):
-    multi = container.get("_multi")
-    if multi is None:
-        return _parse_without_multi(event, container)
+def _event(event, container, inner, actions, is_decision=False):
+    """Return the event; `inner` holds the fields of its container."""
+    multi = inner.get("_multi")
+    if actions is not None:
+        if multi != CUT:  # it is elsewhere
+            raise MalformedLineError("'_multi' is in another place")
+    elif multi is not None:
+        if type(multi) is not list or not multi:
+            raise MalformedLineError(
+                "'_multi' must be an array with one object per action"
+            )
+        actions = [*map(action_of_object, multi)]
+    logged = _without_multi(event) if multi is None else _among_actions(event, actions)
+    if logged is None:
+        return None
+    position, reward, propensity, *offered = logged
+    shared, more = features_of_object(container), {}
+    if is_decision:
+        if actions is not None:
+            more["base"] = label_base(event, position)
+            more["proba"] = logging_proba(
+                event.get("a"), event.get("p"), position, propensity, len(actions)
+            )
+        more["timestamp"] = timestamp_of(event.get("Timestamp"))
+        more["weight"] = weight_of_kept(event.get("pdrop"))
+    return VWEvent(position, reward, propensity, shared, actions, *offered, **more)
+
+
+def action_of_object(pairs):
+    """Return an action of JSON, with what its keys say that are no features."""
+    if type(pairs) is not tuple:
+        raise MalformedLineError(f"'_multi' holds {quoted(pairs)}, not an object")
+    marks = {}
+    features = features_of_object(pairs, marks)
+    return Action(features, marks.pop("_tag", None), marks)
+
+
+def _among_actions(event, actions):
+    """Return (position, reward, propensity), None where no action has both."""
     logged, position = _label_of(event), event.get("_labelIndex")
-    actions, tags, logged, position = _actions(multi, logged, position)
+    for k, action in enumerate(actions):
+        own = _label_of(action.marks) if action.marks else None
+        if own is not None:
+            if logged is not None:
+                raise MalformedLineError("more than one action carries a cost")
+            if position not in (None, k):
+                raise MalformedLineError(
+                    f"'_labelIndex' is {quoted(position)} and action {k} carries the "
+                    "cost"
+                )
+            logged, position = own, k
     if logged is None:
         return None
     if position is None:
@@ -184,40 +184,14 @@ def _parse(event, container):
             f"'_labelIndex' is {quoted(position)} and '_multi' has {len(actions)} "
             "actions, counted from 0"
         )
-    outcome = check_outcome(*logged[1:])
-    return VWEvent(
-        position, *outcome, features_of_object(container), actions=actions, tags=tags
-    )
+    return position, *check_outcome(*logged[1:])
 
 
-def _actions(multi, logged, position):
-    """Return features and tags of the actions, and the label with its position."""
-    if not isinstance(multi, list) or isinstance(multi, JsonPairs) or not multi:
-        raise MalformedLineError("'_multi' must be an array with one object per action")
-    actions, tags = [], []
-    for k, action in enumerate(multi):
-        if not isinstance(action, JSON_OBJECTS):
-            raise MalformedLineError(f"'_multi' holds {quoted(action)}, not an object")
-        own = _label_of(action)
-        if own is not None:
-            if logged is not None:
-                raise MalformedLineError("more than one action carries a cost")
-            if position not in (None, k):
-                raise MalformedLineError(
-                    f"'_labelIndex' is {quoted(position)} and action {k} carries the "
-                    "cost"
-                )
-            logged, position = own, k
-        actions.append(features_of_object(action))
-        tags.append(action.get("_tag"))
-    return actions, tags, logged, position
-
-
-def _parse_without_multi(event, container):
-    """Parse an event without `_multi`; actions are numbered as in `--cb`."""
+def _without_multi(event):
+    """Return action, numbered as in `--cb`, reward, propensity, and what is offered."""
     if isinstance(event.get("_label"), str):
         parsed = parse_cb(event.get("_label") + " |")
-        return parsed and parsed._replace(shared=features_of_object(container))
+        return parsed and (*parsed[:3], parsed.offered)
     logged = _label_of(event)
     if logged is None:
         return None
@@ -226,18 +200,19 @@ def _parse_without_multi(event, container):
             f"'_label_Action' is {quoted(logged[0])}; without '_multi' it must be the "
             "number of the action, counted from 1"
         )
-    return VWEvent(
-        logged[0], *check_outcome(*logged[1:]), features_of_object(container)
-    )
+    return logged[0], *check_outcome(*logged[1:])
+
+
+@lru_cache(MOST_LAYOUTS)
+def label_keys(keys):
+    """Return the keys of a label among some keys, as they are and in small letters."""
+    return [(key, key.lower()) for key in keys if key.startswith("_label")]
 
 
 def _label_of(event):
     """Return (action, cost, probability), None where one of the last is absent."""
-    parts = {
-        key[7:].lower(): value
-        for key, value in event.items()
-        if key.startswith("_label_")
-    }
+    keys = label_keys(tuple(event))
+    parts = {low[7:]: event[key] for key, low in keys if low[6:7] == "_"}
     whole = event.get("_label")
     if isinstance(whole, str):
         words = whole.split(":")
@@ -246,8 +221,8 @@ def _label_of(event):
                 f"the label {quoted(whole)} is not of the form action:cost:probability"
             )
         found = dict(zip(("action", "cost", "probability"), words, strict=False))
-    elif isinstance(whole, JSON_OBJECTS):
-        found = {key.lower(): value for key, value in whole.items()}
+    elif type(whole) is tuple:
+        found = {key.lower(): value for key, value in whole}
     else:
         found, parts = parts, {}
     if parts.get("cost") is not None:
@@ -262,54 +237,54 @@ def _label_of(event):
     )
 
 
-def _refuse_other_logs(event, container):
-    keys = {key for part in (event, container) for key, _ in part.items()}
-    if not keys.isdisjoint({"_slots", "_outcomes"}):
-        actions = container.get("_multi")
-        actions = actions if isinstance(actions, list) else []
+def _refuse_other_logs(event, inner):
+    if not (OTHER_KEYS.isdisjoint(event) and OTHER_KEYS.isdisjoint(inner)):
+        if SLOT_KEYS.isdisjoint(event) and SLOT_KEYS.isdisjoint(inner):
+            raise other_log("ca")
+        actions = inner.get("_multi")
         # slates say for each action to which slot it belongs
-        slates = any(
-            isinstance(a, JSON_OBJECTS) and "_slot_id" in dict(a) for a in actions
-        )
+        slates = type(actions) is list and any(_has(a, "_slot_id") for a in actions)
         raise other_log("slates" if slates else "ccb")
-    if "_label_ca" in keys:
-        raise other_log("ca")
-    _refuse_feedback(event.get("o"))
-
-
-def _refuse_feedback(observations):
-    if isinstance(observations, list) and any(
-        isinstance(o, JSON_OBJECTS) and "_definitely_bad" in dict(o)
-        for o in observations
-    ):
+    observed = event.get("o")
+    if type(observed) is list and any(_has(o, "_definitely_bad") for o in observed):
         raise other_log("igl")
 
 
-def features_of_object(container):
-    pairs = []
+def _has(value, key):
+    return type(value) is tuple and key in dict(value)
+
+
+def features_of_object(pairs, marks=None):
+    """Return the features of an object; `marks` takes what else its own keys say."""
+    features = []
     try:
-        _add_features(container, "", pairs)
+        _add_features(pairs, "", features, marks)
     except RecursionError as error:
         raise MalformedLineError("objects are nested too deeply") from error
-    return pairs
+    return features
 
 
-def _add_features(container, path, out):
+def _add_features(pairs, path, out, marks=None):
     """Append the (name, value) pairs of an object, named `path^key`."""
     prefix = f"{path}^" if path else ""
-    for key, value in container.items():
+    for key, value in pairs:
         kind = type(value)
         if key[:1] == "_":
-            if key == "_text" and isinstance(value, str):
+            if key == "_text" and kind is str:
                 out.extend((prefix + word, 1.0) for word in value.split())
             elif key == "__aid":
                 raise MalformedLineError(
                     "'__aid' refers to features that are stored elsewhere; write them "
                     "into the event"
                 )
+            elif marks is not None:
+                marks[key] = value
         elif kind is str:
             out.append((f"{prefix}{key}={value}", 1.0))
-        elif kind in JSON_OBJECTS:
+        elif kind is float and -LARGEST <= value <= LARGEST:
+            if value:
+                out.append((prefix + key, value))
+        elif kind is tuple:
             _add_features(value, f"{path}.{key}" if path else key, out)
         elif kind is list:
             _add_array(value, f"{path}.{key}" if path else key, out)
@@ -321,11 +296,12 @@ def _add_array(array, path, out):
     """Objects add to the namespace, numbers are numbered, texts are features."""
     number = 0
     for value in array:
-        if isinstance(value, JSON_OBJECTS):
+        kind = type(value)
+        if kind is tuple:
             _add_features(value, path, out)
-        elif isinstance(value, list):
+        elif kind is list:
             raise MalformedLineError(f"{quoted(path)} holds an array inside an array")
-        elif isinstance(value, str):
+        elif kind is str:
             out.append((f"{path}^{value}", 1.0))
         elif value is not None:
             if value:
@@ -376,23 +352,32 @@ DECISIVE = ("a", "c", "p", "pdrop", "Timestamp", "_skipLearn")  # besides the la
 FLOAT32 = 1e-6  # how far copies of 32-bit numbers may be off
 
 
-def check_keys(event, decisive=()):
-    """Raise if a key of the label, or one of `decisive`, has two values."""
-    labels = [key.lower() for key, _ in event.items() if key.startswith("_label")]
-    if isinstance(event, dict) and len(set(labels)) == len(labels):
-        return  # keys of a dictionary differ, but for the case of letters
+def checked_fields(event, decisive=()):
+    """Return the last value of every key; labels and `decisive` keys have but one."""
+    fields = dict(event)
+    labels = {low for _, low in label_keys(tuple(fields))}
+    if len(labels) == len(label_keys(tuple(fields))) and len(fields) == len(event):
+        return fields
     first = {}
-    for key, value in event.items():
+    for key, value in event:
         if key in decisive or key.startswith("_label"):
             known = first.setdefault(key.lower(), value)
             if known is not value and known != value:
                 raise MalformedLineError(
                     f"{key!r} occurs twice, as {quoted(known)} and as {quoted(value)}"
                 )
+    return fields
 
 
-def label_base(action, position):
-    """Return from which number `_label_Action` counts."""
+def label_base(event, position):
+    """Return from which number `_label_Action` counts, None where it is not given."""
+    action = event.get("_label_Action")
+    if action is None:
+        labels = label_keys(tuple(event))
+        found = (event[key] for key, low in labels if low == "_label_action")
+        action = next(found, None)
+        if action is None:
+            return None
     try:
         number = whole_number(action) if isinstance(action, str) else action
     except ValueError:
@@ -443,18 +428,19 @@ def _plain_proba(ranking, proba, position, propensity, n_actions):
         return None
     if not len(ranking) == len(proba) == n_actions:
         return None
-    if set(map(type, ranking)) != {int} or set(map(type, proba)) != {float}:
+    if {*map(type, ranking)} != {int} or {*map(type, proba)} != {float}:
         return None
     total, base = sum(proba), min(ranking)
     if abs(total - 1.0) > FLOAT32 or min(proba) < 0.0 or max(proba) > 1.0:
         return None
-    p_of = dict(zip(ranking, proba, strict=True))
     last = base + n_actions - 1
-    if base not in (0, 1) or max(ranking) != last or len(p_of) < n_actions:
+    if base not in (0, 1) or max(ranking) != last or len({*ranking}) < n_actions:
         return None
-    if abs(p_of[position + base] - propensity) > FLOAT32:
+    ordered = [0.0] * n_actions
+    for action, p in zip(ranking, proba, strict=True):
+        ordered[action - base] = p
+    if abs(ordered[position] - propensity) > FLOAT32:
         return None
-    ordered = [*map(p_of.__getitem__, range(base, last + 1))]
     return ordered if total == 1.0 else [p / total for p in ordered]
 
 
@@ -488,98 +474,31 @@ def _places_by_base(ranking, position, n_actions):
     return places
 
 
-# -- actions of dsjson that stand in many events, parsed once --------------------------
-# A catalogue comes again in every event, and is most of its text. The text of `_multi`
-# is cut at "},{". Where each piece by itself is an object of JSON, the pieces are the
-# actions: no other reading of the text is possible. Whatever is cut in a wrong place is
-# no JSON, and the event is then parsed as a whole. So are the events of a file whose
-# actions are seldom met again.
-
-MULTI_START = '"_multi":[{'
-MULTI_END = '}]},"'
-LIFTED = "lifted"  # stands for an array that was cut out
-LONGEST_KNOWN = 2**12  # characters of an action that is remembered
-MOST_KNOWN = 2**14  # actions that are remembered
-TRIALS = 2**12  # new actions, beyond those that came again, until no more are cut out
-FEATURE_KEYS = ("_tag", "_text")  # keys that go with features
-
-
-class KnownActions:
-    """Actions by their text."""
-
-    def __init__(self, load, features_of):
-        self._load, self._features_of = load, features_of
-        self._known = {}
-        self._left = TRIALS
-        self._last = None, None, None  # text, actions and tags of a whole catalogue
-
-    def lift(self, line):
-        """Get a line with `LIFTED` for `_multi`, the actions there, and their tags."""
-        if self._left < 0:
-            raise DoubtError
-        start = line.find(MULTI_START)
-        stop = line.find(MULTI_END, start)
-        # a quote behind these begins a key, and does not stand inside a text
-        if start < 1 or stop < 0 or line[start - 1] not in "{,":
-            raise DoubtError
-        if line.count('"_multi"') > 1:
-            raise DoubtError
-        first = start + len(MULTI_START)
-        text = line[first:stop]
-        if text != self._last[0]:
-            actions = self._all_of(text.split("},{"))
-            self._last = text, actions, [action.tag for action in actions]
-        _, actions, tags = self._last
-        return f'{line[: first - 2]}"{LIFTED}"{line[stop + 2 :]}', actions, tags
-
-    def _all_of(self, pieces):
-        actions = [*map(self._known.get, pieces)]
-        n_new = actions.count(None)
-        self._left = min(self._left + len(actions) - 2 * n_new, TRIALS)
-        return [self._of(piece) for piece in pieces] if n_new else actions
-
-    def _of(self, piece):
-        action = self._known.get(piece)
-        if action is None:
-            parsed = self._load(f"{{{piece}}}")
-            if any(key[0] == "_" and key not in FEATURE_KEYS for key in parsed if key):
-                raise DoubtError  # a label, or a part of another kind of log
-            action = Action(self._features_of(parsed))
-            action.tag = parsed.get("_tag")
-            if action.tag is not None and type(action.tag) is not str:
-                raise DoubtError
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            if len(piece) <= LONGEST_KNOWN:
-                self._known[piece] = action
-        return action
-
-
 # -- events of several slots: ccb and slates -------------------------------------------
 
 
-def parse_slates_json(line, kind):
+def parse_slates_json(line, known, kind):
     """Parse one line of a `kind` log in JSON; None where it has no outcome."""
     event = load(line)
-    container = event.get("c")
-    if not isinstance(container, JsonPairs):
+    container = dict(event).get("c")
+    if type(container) is not tuple:
         raise MalformedLineError("'c' with the actions and the slots is missing")
-    check_keys(event, DECISIVE)
+    event = checked_fields(event, DECISIVE)
     if is_skipped(event):
         return None
     draft = Draft(kind)
     draft.shared = features_of_object(container)
-    for action in _objects_in(container, "_multi"):
-        draft.actions.append(features_of_object(action))
-        draft.tags.append(action.get("_tag"))
+    for pairs in _objects_in(container, "_multi"):
+        action = action_of_object(pairs)
+        draft.actions.append(action)
         if kind == "slates":
-            slot = action.get("_slot_id")
+            slot = action.marks.get("_slot_id")
             if not is_integer(slot):
                 raise MalformedLineError(f"'_slot_id' of an action is {quoted(slot)}")
             draft.slot_of.append(slot)
     for slot in _objects_in(container, "_slots"):
         draft.features.append(features_of_object(slot))
-        offers = slot.get("_inc")
+        offers = dict(slot).get("_inc")
         if offers is not None and not isinstance(offers, list):
             raise MalformedLineError(f"'_inc' must be an array, got {quoted(offers)}")
         draft.offers.append(offers)
@@ -587,7 +506,7 @@ def parse_slates_json(line, kind):
     draft.cost = None if cost is None else as_number("cost", cost)
     outcomes = event.get("_outcomes")
     if outcomes is None:
-        outcomes = [JsonPairs()] * len(draft.features)
+        outcomes = [()] * len(draft.features)
     if not isinstance(outcomes, list) or len(outcomes) != len(draft.features):
         raise MalformedLineError(
             f"'_outcomes' must have one entry per slot ({len(draft.features)})"
@@ -599,13 +518,14 @@ def parse_slates_json(line, kind):
 
 
 def _objects_in(container, key):
-    found = container.get(key)
-    if not isinstance(found, list) or not all(isinstance(o, JsonPairs) for o in found):
+    found = dict(container).get(key)
+    if type(found) is not list or not all(type(one) is tuple for one in found):
         raise MalformedLineError(f"'{key}' must be an array of objects")
     return found
 
 
 def _json_outcome(kind, outcome):
+    outcome = dict(outcome) if type(outcome) is tuple else {}
     names, proba, cost = (outcome.get(k) for k in ("_a", "_p", "_label_cost"))
     if names is None or proba is None or (kind == "ccb" and cost is None):
         return None

@@ -3,11 +3,13 @@
 """Events of Vowpal Wabbit, and its text: `--cb`, `--cb --eval`, `--cb_adf`."""
 
 import math
+from contextlib import contextmanager
 
 from skope_ope.logs._text_files import CARRIAGE_RETURN, number, quoted, whole_number
 from skope_ope.readers._json_lines import MalformedLineError
 from skope_ope.readers._vw_events import (
     VW_ACTIONS,
+    Action,
     Draft,
     VWEvent,
     as_number,
@@ -18,7 +20,7 @@ from skope_ope.readers._vw_events import (
 MULTI_SLOT = {"ccb": "ccb", "slates": "slates", "ca": "ca"}
 
 
-def parse_cb(line, evaluated=False):
+def parse_cb(line, known=None, evaluated=False):
     """Parse one line of `--cb`; None where no action has a cost and a probability."""
     # With `evaluated` the first word of the label is the action that `--cb --eval`
     # evaluates.
@@ -63,47 +65,62 @@ def parse_cb(line, evaluated=False):
     )
 
 
-def parse_adf(block):
+def parse_adf(block, known):
     """Parse the (number, line) pairs of one event of `--cb_adf`."""
-    shared, actions, tags, logged = None, [], [], None
-    for line_number, line in block:
-        try:
-            words, tag, text = split_label(line)
-            features = parse_features(text)
-            if words == ["shared"]:
-                if actions or shared is not None:
-                    raise MalformedLineError(
-                        "'shared' must be the first line of its event; put an empty "
-                        "line between events"
-                    )
-                shared = features
-                continue
-            outcome = _adf_outcome(words)
-            if outcome is not None:
-                if logged is not None:
-                    raise MalformedLineError(
-                        "a second action of the same event carries a cost; put an "
-                        "empty line between events"
-                    )
-                logged = (len(actions), *outcome)
-        except MalformedLineError as error:
-            error.line = line_number
-            raise
-        actions.append(features)
-        tags.append(tag)
+    if known.is_useful:
+        keys = [line for _, line in block]
+        lines = known.all_of(keys, block, _action_of_line)
+    else:
+        lines = [*map(_action_of_line, block)]
+    shared, actions, logged = None, [], None
+    for (line_number, _), action in zip(block, lines, strict=True):
+        if action.marks == ["shared"]:
+            if actions or shared is not None:
+                raise MalformedLineError(
+                    "'shared' must be the first line of its event; put an empty line "
+                    "between events",
+                    line_number,
+                )
+            shared = action.features
+            continue
+        if action.marks:
+            with told_of_line(line_number):
+                outcome = _adf_outcome(action.marks)
+            if outcome and logged:
+                raise MalformedLineError(
+                    "a second action of the same event carries a cost; put an empty "
+                    "line between events",
+                    line_number,
+                )
+            logged = logged or (outcome and (len(actions), *outcome))
+        actions.append(action)
     if not actions:
         raise MalformedLineError(
             "the event has no action line after 'shared'", block[0][0]
         )
-    if logged is None:
-        return None
-    return VWEvent(*logged, shared or [], actions=actions, tags=tags)
+    return logged and VWEvent(*logged, shared or [], actions)
+
+
+def _action_of_line(numbered):
+    """Return an action of text, with the words of its label."""
+    line_number, line = numbered
+    with told_of_line(line_number):
+        words, tag, text = split_label(line)
+        return Action(parse_features(text), tag, words)
+
+
+@contextmanager
+def told_of_line(line_number):
+    """Let errors that are raised inside know their line."""
+    try:
+        yield
+    except MalformedLineError as error:
+        error.line = line_number
+        raise
 
 
 def _adf_outcome(words):
     """Return (reward, propensity) of an action line, None if it was not taken."""
-    if not words:
-        return None
     if len(words) > 1:
         raise MalformedLineError(
             f"an action line has one label, got {quoted(' '.join(words))}"
@@ -249,15 +266,12 @@ def _feature_number(text):
 # -- events of several slots: ccb and slates -------------------------------------------
 
 
-def parse_slates_text(block, kind):
+def parse_slates_text(block, known, kind):
     """Parse the (number, line) pairs of one event of a `kind` log in text."""
     draft = Draft(kind)
     for line_number, line in block:
-        try:
+        with told_of_line(line_number):
             _read_line(draft, line)
-        except MalformedLineError as error:
-            error.line = line_number
-            raise
     return draft.event()
 
 
@@ -275,8 +289,7 @@ def _read_line(draft, line):
         if draft.kind == "slates" and rest:
             draft.cost = as_number("cost of the event", rest.pop(0))
     elif role == "action":
-        draft.actions.append(features)
-        draft.tags.append(tag)
+        draft.actions.append(Action(features, tag))
         if draft.kind == "slates":
             slot = rest.pop(0) if rest else ""
             draft.slot_of.append(_from_zero(slot, "the slot's number"))
