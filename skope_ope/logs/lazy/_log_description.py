@@ -16,7 +16,9 @@ from skope_ope.logs._labels import count_codes
 from skope_ope.logs._shown_numbers import figure, share, text_table
 from skope_ope.logs._validation import label_codes, remedy_of
 from skope_ope.logs.lazy._partitions import (
+    STRETCH,
     PartReader,
+    joined_logs,
     labels_of,
     read_partitions,
     table_of,
@@ -212,9 +214,13 @@ def describe(logs, n_jobs=None):
     """Return the description of lazy logs."""
     if logs.partitions is None:
         return _describe_frame(logs)
-    logs = logs.labelled(n_jobs)._needing(context=False, columns=())
-    tasks = [partial(_part, task) for task in logs._tasks(MOST_TASKS)]
-    parts = [one for one in run_tasks(tasks, n_jobs) if one is not None]
+    logs = logs._needing(context=False, columns=())
+    parts = _few_rounds(logs)
+    if parts is None:
+        tasks = [
+            partial(_part, one) for one in logs.labelled(n_jobs)._tasks(MOST_TASKS)
+        ]
+        parts = [one for one in run_tasks(tasks, n_jobs) if one is not None]
     if not parts:
         return LogDescription(0, source=logs.source)
     sums = sum(parts)
@@ -232,6 +238,17 @@ def describe(logs, n_jobs=None):
         time=None if sums.first_time is None else (sums.first_time, sums.last_time),
         source=logs.source,
     )
+
+
+def _few_rounds(logs):
+    """Return the sums of rounds that are read as one; None where two passes are due."""
+    # many small files: to open them costs more than their rounds, whose labels are
+    # found without another pass
+    if not logs.partitions or not 0 < (logs.n_rounds or 0) <= STRETCH:
+        return None
+    with PartReader() as reader:
+        found = joined_logs(logs.partitions, reader)
+    return None if found is None else [LogSums.of(found, found, MANY)]
 
 
 def _part(partitions):

@@ -496,7 +496,7 @@ def read_together(partitions):
     """Read partitions in turn, small ones that follow each other as one."""
     with PartReader() as reader:
         for some in _runs(partitions):
-            joined = _joined(some, reader) if len(some) > 1 else None
+            joined = joined_logs(some, reader) if len(some) > 1 else None
             if joined is None:
                 for one in some:
                     yield (one,), one.logs(reader)
@@ -520,7 +520,7 @@ def _runs(partitions):
         yield tuple(run)
 
 
-def _joined(some, reader):
+def joined_logs(some, reader):
     """Return the rounds of several partitions, None where one of them is at fault."""
     import pyarrow
 
