@@ -15,7 +15,7 @@ from skope_ope._sklearn import Estimator, Interval, StrOptions
 from skope_ope._types import PolicyLike
 from skope_ope.evaluators.adaptive_logger._sequence_state import (
     ASYMPTOTIC,
-    StreamState,
+    SequenceState,
     check_stream_logs,
 )
 from skope_ope.exceptions import OPEWarning
@@ -182,7 +182,7 @@ class ConfidenceSequence(Estimator):
             `max_weight`.
         """
         started = hasattr(self, "_state")
-        state = self._state.copy() if started else StreamState(self)
+        state = self._state.copy() if started else SequenceState(self)
         state.check_parameters(self)
         warned = []
         for name, place, part in _parts_of(logs):

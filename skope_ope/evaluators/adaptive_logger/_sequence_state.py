@@ -48,7 +48,7 @@ ORDER = (
 )
 
 
-class StreamState:
+class SequenceState:
     """What a confidence sequence knows of the rounds so far, and takes from a part.
 
     Parts of a log arrive one after the other: in time order, each row once.
@@ -122,7 +122,7 @@ class StreamState:
         means = self._mean_weights(terms, sequence.baseline)
         self.order = order
         found = learned_warnings(policy, logs)
-        if not (sequence.baseline is None or is_logger(sequence.baseline)):
+        if is_policy(sequence.baseline):
             found += learned_warnings(sequence.baseline, logs)
         for who, low_weight, high_weight in means:
             found += _mean_weight_warnings(who, low_weight, high_weight, sequence)
@@ -153,7 +153,7 @@ class StreamState:
     def _mean_weights(self, terms, baseline):
         """Return whose weights are known, and limits of their mean."""
         weights = [("policy", self.weights, terms.policy_weight)]
-        if baseline is not None and not is_logger(baseline):
+        if is_policy(baseline):
             other = terms.policy_weight - terms.weight
             weights.append(("baseline", self.baseline_weights, other))
         last = np.array([len(terms.weight)])
@@ -262,10 +262,8 @@ def _same_parameter(one, other):
 
 def _weight_in_use(sequence):
     """Return the largest weight that the limits rest on, or None."""
-    baseline = sequence.baseline
-    of_policy = baseline is not None and not is_logger(baseline)
     in_use = sequence.method == "betting" or (
-        sequence.method != ASYMPTOTIC and of_policy
+        sequence.method != ASYMPTOTIC and is_policy(sequence.baseline)
     )
     return sequence.max_weight if in_use else None
 
@@ -487,6 +485,11 @@ def is_logger(baseline):
     return isinstance(baseline, str) and baseline == LOGGER
 
 
+def is_policy(baseline):
+    """Whether a baseline is another policy than the logger."""
+    return baseline is not None and not is_logger(baseline)
+
+
 def check_stream_logs(logs):
     """Raise if these are no logs whose rounds a confidence sequence can take."""
     if not isinstance(logs, BanditLogs):
@@ -540,8 +543,7 @@ def check_stream_model(sequence):
             "logs.with_columns(name=...), and pass the name."
         )
     bounded = sequence.max_weight is not None or method == "asymptotic"
-    baseline = sequence.baseline
-    if not (baseline is None or is_logger(baseline) or bounded):
+    if is_policy(sequence.baseline) and not bounded:
         raise ValueError(
             f"method={method!r} with a policy as baseline needs max_weight=...: "
             "the largest possible weight of the policy and of the baseline. Or use "

@@ -187,14 +187,6 @@ def later_rounds_warning(remedy="Use time-ordered folds: cv=TimeSeriesSplit().")
     )
 
 
-def is_one_mean(source):
-    """Whether a source predicts one mean reward for all actions, by fold."""
-    models = list(getattr(source, "models_", {}).values())
-    return bool(models) and all(
-        isinstance(one, MeanReward) and not one.by_action for one in models
-    )
-
-
 class MadeInPass:
     """Stands for `EarlierMeans` of a log in parts, which a pass makes part by part."""
 

@@ -256,9 +256,7 @@ def _lazy_run(run, given):
     evaluator = with_seed(clone(evaluator), rng)
     rows = RowsOfLog(lazy, sizes, run.part, run.seed)
     policies, evaluators = {None: run.policy}, {"one": evaluator}
-    result = sequential_values(policies, evaluators, rows)["one"][None]
-    length = result.diagnostics.get("n_accepted", np.nan)
-    return [(result.value, float(length), result.warnings)]
+    return [_outcome(sequential_values(policies, evaluators, rows)["one"][None])]
 
 
 def _run(evaluator, logs, policy, part, seed):
@@ -272,7 +270,11 @@ def _run(evaluator, logs, policy, part, seed):
     evaluator = with_seed(clone(evaluator), rng)
     evaluator.fit(logs[part])
     last = evaluator[-1] if hasattr(evaluator, "steps") else evaluator
-    result = last._result(policy, None, None)  # without its warnings
+    return _outcome(last._result(policy, None, None))  # without its warnings
+
+
+def _outcome(result):
+    """Return value, accepted rounds and warnings of a run."""
     length = result.diagnostics.get("n_accepted", np.nan)
     return result.value, float(length), result.warnings
 

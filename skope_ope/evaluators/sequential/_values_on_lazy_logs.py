@@ -24,7 +24,6 @@ from skope_ope.evaluators.sequential._acceptance import UniformStream, stream_st
 from skope_ope.evaluators.sequential._drns_model import (
     EarlierMeans,
     MadeInPass,
-    is_one_mean,
     later_rounds_warning,
 )
 from skope_ope.evaluators.sequential._history import (
@@ -37,6 +36,7 @@ from skope_ope.evaluators.sequential._log_facts import OrderedLogFacts, smallest
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._learned_rounds import LearnedRounds
+from skope_ope.reward_models._cross_fit import MeanReward
 from skope_ope.reward_models._part_models import part_models
 
 
@@ -71,6 +71,14 @@ def sequential_values(
             sources |= part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
     found = Simulations(policies, evaluators, lazy.partitions, facts, sources, states)
     return found.values(n_jobs, verbose, counted)
+
+
+def is_one_mean(source):
+    """Whether a source predicts one mean reward for all actions, by fold."""
+    models = list(getattr(source, "models_", {}).values())
+    return bool(models) and all(
+        isinstance(one, MeanReward) and not one.by_action for one in models
+    )
 
 
 def check_in_order(who, lazy):

@@ -152,13 +152,6 @@ def support_of_slots(target, logs):
     }
 
 
-def logged_proba(logs):
-    """Probability of the logged slates under the logger."""
-    if logs.propensity is not None:
-        return logs.propensity
-    return method(logs.logging_policy, "slate_proba")(logs, logs.slate)
-
-
 def check_logged_slates(logs):
     """Raise where the logging policy could not have composed a logged slate."""
     logger = logs.logging_policy
@@ -261,26 +254,6 @@ def known_support(never, shows):
         "diagnostics": {"unsupported_share": lost},
         "warnings": warnings_of(slate_support_findings(lost, shows)),
     }
-
-
-def are_logged_by_slot(target, omega, rows=None):
-    """Return in which rounds all that a policy shows was logged in the same slots."""
-    # Zeros and ones: other slates of the log, or of some of its rows, have what the
-    # policy shows, though none of them is what it would have shown. Rounds of sample
-    # weight zero say nothing.
-    if rows is not None:
-        target = SlateTarget(target.policy, target.logs[rows])
-    logs = target.logs
-    logged = np.zeros((logs.n_slots, logs.max_candidates + 1), dtype=bool)
-    slots = np.arange(logs.n_slots)
-    seen = logs.slate if omega is None else logs.slate[omega > 0]
-    logged[slots, seen] = True  # an empty slot is the last candidate
-    if target.slates is not None:
-        return logged[slots, target.slates].all(axis=1).astype(float)
-    found = np.empty(len(logs))
-    for rows, _, q in chunks(target, logs):
-        found[rows] = ~((q > 0) & ~logged[:, :-1]).any(axis=(1, 2))
-    return found
 
 
 def chunk_rows(logs):

@@ -10,13 +10,12 @@ import numpy as np
 
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.core._slate_target import method
+from skope_ope.evaluators.core._slate_target import SlateTarget, method
 from skope_ope.evaluators.core._slates import SlateTerms
 from skope_ope.evaluators.slate._base import (
     SlateEvaluator,
-    are_logged_by_slot,
+    chunks,
     known_support,
-    logged_proba,
     never_shown,
 )
 from skope_ope.logs import SlateLogs
@@ -98,6 +97,33 @@ class SlateIPS(SlateEvaluator):
         tags.on_policy_mean = tags.consistent = True
         tags.constant_reward = tags.shift_equivariant = self.self_normalized
         return tags
+
+
+def logged_proba(logs):
+    """Probability of the logged slates under the logger."""
+    if logs.propensity is not None:
+        return logs.propensity
+    return method(logs.logging_policy, "slate_proba")(logs, logs.slate)
+
+
+def are_logged_by_slot(target, omega, rows=None):
+    """Return in which rounds all that a policy shows was logged in the same slots."""
+    # Zeros and ones: other slates of the log, or of some of its rows, have what the
+    # policy shows, though none of them is what it would have shown. Rounds of sample
+    # weight zero say nothing.
+    if rows is not None:
+        target = SlateTarget(target.policy, target.logs[rows])
+    logs = target.logs
+    logged = np.zeros((logs.n_slots, logs.max_candidates + 1), dtype=bool)
+    slots = np.arange(logs.n_slots)
+    seen = logs.slate if omega is None else logs.slate[omega > 0]
+    logged[slots, seen] = True  # an empty slot is the last candidate
+    if target.slates is not None:
+        return logged[slots, target.slates].all(axis=1).astype(float)
+    found = np.empty(len(logs))
+    for rows, _, q in chunks(target, logs):
+        found[rows] = ~((q > 0) & ~logged[:, :-1]).any(axis=(1, 2))
+    return found
 
 
 class SlotIPS(SlateEvaluator):

@@ -115,7 +115,19 @@ class StaticEvaluator(BaseEvaluator):
         self.check_logs(logs)
         self._match_those_of_fit(logs)
         self._match_features(logs)
-        return action_scores(self, logs)
+        why = _why_no_scores(self)
+        if why:
+            raise ValueError(
+                f"{type(self).__name__} has no scores of actions: {why}. Use "
+                "DoublyRobust, IPS or DirectMethod."
+            )
+        expected = 0.0
+        if self.requires.model:
+            expected = self.reward_model_.bind(logs)(logs, 0)
+            check_finite("reward_model", expected)
+        if not self.requires.weights:
+            return np.array(expected, dtype=np.float64)  # the source may keep its own
+        return doubly_robust_scores(logs, expected, self.weights(1 / logs.propensity))
 
     def _weights_on(self, policy, logs=None):
         """Return the importance weights of the rounds, and what they become."""
@@ -136,9 +148,25 @@ class StaticEvaluator(BaseEvaluator):
         return support_of_actions(target, logs)
 
     def _clipping_curve(self, policy, logs=None, bounds=None):
-        """Return the values with many bounds on the weights."""
-        logs = self.logs_ if logs is None else logs
-        return clipping_curve(self, policy, logs, bounds)
+        """Return the values with many bounds on the weights, all out of one pass."""
+        logs, name = self.logs_ if logs is None else logs, _name_of_bound(self)
+        if bounds is None:
+            bounds = _default_bounds(importance_weights(self, policy, logs)[0])
+        bounds = np.sort(np.asarray(bounds, dtype=float).ravel())
+        self.evaluate(policy, logs)  # its own answer, for its warnings and its checks
+        positive = PositiveRounds(logs, combined_weights(logs, None))
+        own, *about = prepared_job(self, Target(policy, logs), positive)
+        jobs = []
+        for bound in bounds.tolist():
+            bounded = clone(self).set_params(**{name: bound})
+            bounded._validate_params()
+            jobs.append((bounded, *about))
+        return {
+            "param_name": name,
+            "param_range": bounds,
+            "values": evaluate_jobs(jobs, positive),
+            "own": getattr(own, name),
+        }
 
     def _evaluate(self, policy, logs, sample_weight):
         target = Target(policy, logs)
@@ -149,29 +177,7 @@ class StaticEvaluator(BaseEvaluator):
         return result
 
 
-def clipping_curve(evaluator, policy, logs, bounds=None):
-    """Evaluate a policy with every bound, all out of one pass over the rounds."""
-    name = _parameter_of(evaluator)
-    if bounds is None:
-        bounds = _default_bounds(importance_weights(evaluator, policy, logs)[0])
-    bounds = np.sort(np.asarray(bounds, dtype=float).ravel())
-    evaluator.evaluate(policy, logs)  # its own answer, for its warnings and its checks
-    positive = PositiveRounds(logs, combined_weights(logs, None))
-    own, *about = prepared_job(evaluator, Target(policy, logs), positive)
-    jobs = []
-    for bound in bounds.tolist():
-        bounded = clone(evaluator).set_params(**{name: bound})
-        bounded._validate_params()
-        jobs.append((bounded, *about))
-    return {
-        "param_name": name,
-        "param_range": bounds,
-        "values": evaluate_jobs(jobs, positive),
-        "own": getattr(own, name),
-    }
-
-
-def _parameter_of(evaluator):
+def _name_of_bound(evaluator):
     params = evaluator.get_params(deep=False)
     for name in THRESHOLDS:
         if name in params:
@@ -220,35 +226,14 @@ def doubly_robust_scores(logs, expected, w):
     scores = np.empty((len(logs), logs.n_actions))
     scores[:] = expected
     logged = np.arange(len(logs)), logs.action_index
-    scores[logged] += w * residual(logs.reward, scores[logged])
+    residual = logs.reward - scores[logged]
+    size = np.maximum(np.abs(logs.reward), np.abs(scores[logged]))
+    residual[np.abs(residual) <= 1e-12 * size] = 0.0  # they differ by rounding only
+    scores[logged] += w * residual
     return scores
 
 
-def residual(reward, expected):
-    """Return reward - expected, 0 where they differ by rounding only."""
-    difference = reward - expected
-    size = np.maximum(np.abs(reward), np.abs(expected))
-    return np.where(np.abs(difference) <= 1e-12 * size, 0.0, difference)
-
-
-def action_scores(evaluator, logs):
-    """Return the scores of an evaluator whose value is linear in the policy."""
-    why = _why_none(evaluator)
-    if why:
-        raise ValueError(
-            f"{type(evaluator).__name__} has no scores of actions: {why}. Use "
-            "DoublyRobust, IPS or DirectMethod."
-        )
-    expected = 0.0
-    if evaluator.requires.model:
-        expected = evaluator.reward_model_.bind(logs)(logs, 0)
-        check_finite("reward_model", expected)
-    if not evaluator.requires.weights:
-        return np.array(expected, dtype=np.float64)  # the source may keep its own
-    return doubly_robust_scores(logs, expected, evaluator.weights(1 / logs.propensity))
-
-
-def _why_none(evaluator):
+def _why_no_scores(evaluator):
     """Return why an evaluator has no scores; None: it has."""
     for name, auto in auto_parameters(evaluator).items():
         if auto.neutral is not None:  # no bound on the weights
