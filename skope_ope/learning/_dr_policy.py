@@ -83,7 +83,8 @@ def fit_to_tables(classifier, context, rows, y, weight):
     # Examples of the same row have the same scores. So the likelihood of all labels of
     # a row is computed at once, from a table of their weights: it is the likelihood of
     # the examples.
-    kept, (labels, codes) = np.unique(rows), np.unique(y, return_inverse=True)
+    kept = np.flatnonzero(np.bincount(rows))
+    labels, codes = np.unique(y, return_inverse=True)
     if len(kept) == len(rows) or len(labels) < 3:
         return None
     encoder, logistic = (one for _, one in classifier.steps)
