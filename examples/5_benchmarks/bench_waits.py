@@ -495,7 +495,7 @@ BOUNDS = {
     "Ridge as reward model": 0.47,
     "LogisticRegression as reward model": 0.65,
     "csv to a value": 2.4,
-    "logs from dsjson": 6.3,
+    "logs from dsjson": 5,
     "by(texts)": 2.1,
     "IPS().fit(logs).score(pi), n = 100": 9,
 }

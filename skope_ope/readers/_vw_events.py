@@ -124,12 +124,12 @@ def as_number(name, value):
 
 def checked_sum(proba, n_actions):
     """Return the sum of probabilities, one unless they leave out actions."""
-    for p in _checked_list("p", proba):
+    for p in checked_list("p", proba):
         if type(p) not in FLOAT_OR_INT or not 0 <= p <= 1:
             raise MalformedLineError(f"{quoted(p)} is not a probability")
     total, size = sum(proba), len(proba)
     excess = total - 1.0 if size < n_actions else abs(total - 1.0)
-    if excess > SUM_ROUNDING and excess > size * _rounding(proba):
+    if excess > SUM_ROUNDING and excess > size * written_rounding(proba):
         raise MalformedLineError(
             f"the probabilities {quoted(proba)} sum to {total:.6g}, but the "
             "probabilities of all actions must sum to 1"
@@ -137,13 +137,13 @@ def checked_sum(proba, n_actions):
     return total
 
 
-def _checked_list(name, values):
+def checked_list(name, values):
     if type(values) is not list:  # objects are lists of pairs
         raise MalformedLineError(f"{name!r} must be an array, got {quoted(values)}")
     return values
 
 
-def _rounding(values):
+def written_rounding(values):
     """Return by how much a value may be off that is cut to the digits that stand."""
     digits = max(-Decimal(repr(value)).as_tuple().exponent for value in values)
     return 10.0 ** -max(digits, FEWEST_DIGITS)

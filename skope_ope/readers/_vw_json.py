@@ -18,13 +18,13 @@ from skope_ope.readers._vw_events import (
     Draft,
     OtherLogError,
     VWEvent,
-    _checked_list,
-    _rounding,
     as_number,
     check_outcome,
+    checked_list,
     checked_sum,
     is_integer,
     other_log,
+    written_rounding,
 )
 from skope_ope.readers._vw_text import parse_cb
 
@@ -355,8 +355,8 @@ FLOAT32 = 1e-6  # how far copies of 32-bit numbers may be off
 def checked_fields(event, decisive=()):
     """Return the last value of every key; labels and `decisive` keys have but one."""
     fields = dict(event)
-    labels = {low for _, low in label_keys(tuple(fields))}
-    if len(labels) == len(label_keys(tuple(fields))) and len(fields) == len(event):
+    labels = label_keys(tuple(fields))
+    if len(fields) == len(event) and len({low for _, low in labels}) == len(labels):
         return fields
     first = {}
     for key, value in event:
@@ -398,7 +398,7 @@ def logging_proba(ranking, proba, position, propensity, n_actions):
     total = checked_sum(proba, n_actions) if proba else 0.0
     if not ranking:
         return None
-    if proba and len(proba) != len(_checked_list("a", ranking)):
+    if proba and len(proba) != len(checked_list("a", ranking)):
         raise MalformedLineError(
             f"'a' has {len(ranking)} entries and 'p' has {len(proba)}"
         )
@@ -406,7 +406,9 @@ def logging_proba(ranking, proba, position, propensity, n_actions):
     if not proba:
         return None
     off = min(abs(proba[place] - propensity) for place in places.values())
-    if off > FLOAT32 and off > max(_rounding([propensity]), _rounding(proba)):
+    if off > FLOAT32 and off > max(
+        written_rounding([propensity]), written_rounding(proba)
+    ):
         told = " or ".join(f"{proba[place]:.9g}" for place in places.values())
         raise MalformedLineError(
             f"'_label_probability' is {propensity:.9g}, and 'p' gives {told} to the "
