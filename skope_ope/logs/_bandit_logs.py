@@ -32,6 +32,7 @@ from skope_ope.logs._validation import (
     check_probabilities,
     check_propensity,
     plain,
+    refuse_rows,
     value_range,
 )
 from skope_ope.logs.checks import _propensity_sums
@@ -273,14 +274,12 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
 
     def _check_available(self, available):
         offered = available[np.arange(len(self)), self.action_index]
-        if not offered.all():
-            row = int(np.flatnonzero(~offered)[0])
-            many = f"{int((~offered).sum())} such rows"
-            raise RowError(
-                f"action {plain(self.action[row])!r} was logged",
-                row,
-                f", where it is not `available` ({many}). Correct it or drop the rows.",
-            )
+        refuse_rows(
+            ~offered,
+            lambda row: f"action {plain(self.action[row])!r} was logged",
+            ", where it is not `available`",
+            "Correct it or drop the rows.",
+        )
         return available
 
     def _check_sample_weight(self, weight):

@@ -21,7 +21,7 @@ from skope_ope._sklearn import Estimator, Interval, StrOptions
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._labels import factorise
 from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import is_frame
+from skope_ope.logs._validation import is_frame, is_missing
 
 # -- what a column of a context becomes: a scaled number, or one column per text -------
 
@@ -475,11 +475,7 @@ def _object_number(value):
         return value / timedelta(days=1)
     if isinstance(value, time):
         return value.hour + value.minute / 60 + value.second / 3600
-    return np.nan if _is_missing(value) else float(value)
-
-
-def _is_missing(value):
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
+    return np.nan if is_missing(value) else float(value)
 
 
 def _coded_series(series):
@@ -497,7 +493,7 @@ def _views_of_dates(series):
         series = series.dt.replace_time_zone(None)
     moments = series.to_numpy()
     if moments.dtype.kind != "M":
-        moments = [None if _is_missing(one) else one for one in series.to_list()]
+        moments = [None if is_missing(one) else one for one in series.to_list()]
     moments = np.array(moments, dtype="datetime64[us]")
     missing = np.isnat(moments)
     moments = np.where(missing, np.datetime64(0, "us"), moments)

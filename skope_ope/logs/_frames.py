@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations
 from numbers import Real
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -18,20 +18,15 @@ from skope_ope._texts import meant
 from skope_ope._types import ArrayLike, Frame
 from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import column_codes
+from skope_ope.logs._labels import factorise, objects
 from skope_ope.logs._row_container import index_of, is_anew
 from skope_ope.logs._validation import (
+    check_labels,
     frame_names,
     is_frame,
     remedy_of,
+    short,
 )
-
-if TYPE_CHECKING:
-    from skope_ope.logs._bandit_logs import BanditLogs
-
-from itertools import combinations
-
-from skope_ope.logs._labels import factorise, objects
-from skope_ope.logs._validation import check_labels, short
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 # Codes, and what is no field of rounds or has columns of its own.
@@ -74,7 +69,7 @@ class Framed:
         sample_weight: str | None = None,
         columns: Sequence[str] | Mapping[str, str] | None = None,
         reward_range: tuple[float, float] | None = None,
-    ) -> BanditLogs:
+    ) -> Self:
         """Build logs from the named columns of a data frame.
 
         Parameters

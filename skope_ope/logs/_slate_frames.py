@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 
 from skope_ope._texts import meant
 from skope_ope._types import ArrayLike, Frame, Label
+from skope_ope.exceptions import LogsWarning, warn_user
 from skope_ope.logs._frame_items import (
     Items,
     fills_slots,
@@ -34,14 +35,8 @@ from skope_ope.logs._frames import (
     remember_labels,
     with_named,
 )
-from skope_ope.logs._row_container import take_rows
-
-if TYPE_CHECKING:
-    from skope_ope.logs._slate_logs import SlateLogs
-
-
-from skope_ope.exceptions import LogsWarning, warn_user
 from skope_ope.logs._labels import factorise, first_of_codes
+from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import EMPTY, plain
 
 FRAME_FORMS = ("wide", "long")
@@ -72,7 +67,7 @@ class SlateFramed:
         group: str | None = None,
         columns: Sequence[str] | Mapping[str, Any] | None = None,
         reward_range: tuple[float, float] | None = None,
-    ) -> SlateLogs:
+    ) -> Self:
         """Build slate logs from the named columns of a data frame.
 
         The wide form has a row for every page and a column for every slot. The long

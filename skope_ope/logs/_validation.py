@@ -166,11 +166,18 @@ def present_labels(name, values):
         missing = _missing_objects(values)
     else:
         return array
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        many = f" ({int(missing.sum())} such rows). Drop these rows."
-        raise RowError(f"{name} has a missing label ({array[row]})", row, many)
+    refuse_rows(missing, lambda row: f"{name} has a missing label ({array[row]})")
     return array
+
+
+def refuse_rows(wrong, found, after="", remedy="Drop these rows."):
+    """Raise where rows are wrong: say of the first what is found, and how many are."""
+    # `found` and `after` stand before and after the number of the row, by this number.
+    rows = np.flatnonzero(wrong)
+    if rows.size:
+        row = int(rows[0])
+        told = after(row) if callable(after) else after
+        raise RowError(found(row), row, f"{told} ({rows.size} such rows). {remedy}")
 
 
 def label_array(name, values):
@@ -269,28 +276,26 @@ def check_propensity(propensity, n_rounds, instead=ESTIMATE_THEM):
     least = np.finfo(float).tiny  # one over less is infinite
     if array.size and not (array.min() >= least and array.max() <= 1 + 1e-9):
         check_finite("propensity", array)  # NaN fails the comparison, too
-        bad = np.flatnonzero((array < least) | (array > 1 + 1e-9))
-        if array[bad[0]] > 1:
+        bad = (array < least) | (array > 1 + 1e-9)
+        first = array[np.argmax(bad)]
+        if first > 1:
             remedy = (
                 "Pass the probability itself, not its inverse and not a percentage."
             )
-        elif array[bad[0]] > 0:
+        elif first > 0:
             remedy = (
                 "Such a small probability is an error, and its inverse is infinite. "
                 f"Correct these rows, drop them or {instead}."
             )
-        elif array[bad[0]] < 0:
+        elif first < 0:
             remedy = f"Probabilities are not negative. Correct these rows or {instead}."
         else:
             remedy = (
                 "A round with propensity 0 cannot occur. If the propensity was rounded "
                 f"to 0, pass all digits. Otherwise drop these rows or {instead}."
             )
-        raise RowError(
-            f"propensity must lie in (0, 1], got {array[bad[0]]:.9g}",
-            bad[0],
-            f" ({len(bad)} such rows). {remedy}",
-        )
+        found = f"propensity must lie in (0, 1], got {first:.9g}"
+        refuse_rows(bad, lambda _: found, remedy=remedy)
     return array
 
 
@@ -309,15 +314,12 @@ def _refuse_booleans(propensity):
 
 def check_agreement(propensity, name, told):
     """Raise where propensities are not what another field tells of them."""
-    off = np.abs(told - propensity) > PROBA_TOLERANCE
-    if off.any():
-        row = int(np.flatnonzero(off)[0])
-        raise RowError(
-            f"propensity {propensity[row]:.9g}",
-            row,
-            f" contradicts {name}, which gives {told[row]:.9g} ({int(off.sum())} such "
-            "rows). Pass only one of the two, the one that was in use.",
-        )
+    refuse_rows(
+        np.abs(told - propensity) > PROBA_TOLERANCE,
+        lambda row: f"propensity {propensity[row]:.9g}",
+        lambda row: f" contradicts {name}, which gives {told[row]:.9g}",
+        "Pass only one of the two, the one that was in use.",
+    )
 
 
 def by_label(name, values, labels):
@@ -377,13 +379,13 @@ def check_distributions(name, array, available=None, first_row=0):
     low, high = 1 - PROBA_TOLERANCE, 1 + PROBA_TOLERANCE
     if not (sums.min() >= low and sums.max() <= high):  # NaN fails, too
         off = ~((sums >= low) & (sums <= high))
-        row = int(np.flatnonzero(off)[0])
+        first = sums[np.argmax(off)]
         remedy = f"Normalise the rows: {name} / {name}.sum(axis=1, keepdims=True)."
-        if np.isnan(sums[row]):
+        if np.isnan(first):
             remedy = "Give every action a probability in them, 0 where it is not taken."
         raise RowError(
-            f"{name} must sum to 1 over the actions, got {sums[row]:.9g}",
-            row + first_row,
+            f"{name} must sum to 1 over the actions, got {first:.9g}",
+            int(np.argmax(off)) + first_row,
             f" ({int(off.sum())} such rows). {remedy}",
         )
 
@@ -406,12 +408,11 @@ def check_reward_range(reward_range, reward):
     if not low < high:
         raise ValueError(f"reward_range needs low < high, got ({low}, {high}).")
     if reward.min(initial=low) < low or reward.max(initial=high) > high:
-        outside = np.flatnonzero((reward < low) | (reward > high))
-        raise RowError(
-            f"reward {reward[outside[0]]:.6g}",
-            outside[0],
-            f" lies outside reward_range ({low:g}, {high:g}) ({outside.size} such "
-            "rows). Widen the range or correct the rewards.",
+        refuse_rows(
+            (reward < low) | (reward > high),
+            lambda row: f"reward {reward[row]:.6g}",
+            f" lies outside reward_range ({low:g}, {high:g})",
+            "Widen the range or correct the rewards.",
         )
     return low, high
 
@@ -433,11 +434,11 @@ def check_timestamp(timestamp, n_rounds):
             "frame.with_columns(frame[column].str.to_datetime())."
         )
     check_length("timestamp", timestamp, n_rounds)
-    missing = np.flatnonzero(~np.isfinite(timestamp))  # NaT, NaN and infinity
-    if missing.size:
-        found = "infinite" if np.isinf(timestamp[missing[0]]) else "missing"
-        many = f" ({missing.size} such rows). Drop these rows."
-        raise RowError(f"timestamp is {found}", missing[0], many)
+    lack = {True: "infinite", False: "missing"}  # or NaT, NaN
+    refuse_rows(
+        ~np.isfinite(timestamp),
+        lambda row: f"timestamp is {lack[bool(np.isinf(timestamp[row]))]}",
+    )
     return keep(given, timestamp)
 
 
