@@ -42,7 +42,7 @@ from skope_ope.selection._gain_answers import (
 if TYPE_CHECKING:
     import pandas
 
-    from skope_ope.displays._value_displays import PolicyComparisonDisplay
+    from skope_ope.displays._comparison_display import PolicyComparisonDisplay
     from skope_ope.evaluators.core._policy_value import PolicyValue
 
 # what is about the gain, of the baseline

@@ -38,13 +38,16 @@ CHECKED = {
 # Methods that open a door further down, importing inside the function.
 DOORS = {
     ("logs/_transformer.py", "lazy"),  # what is said of lazy logs
-    ("displays/_value_displays.py", "selection"),  # gains that are still to be computed
+    (
+        "displays/_comparison_display.py",
+        "selection",
+    ),  # gains that are still to be computed
 }
 OPTIONAL = {"IPython", "matplotlib", "narwhals", "numba", "pandas", "polars", "pyarrow"}
 OPTIONAL |= {"seaborn", "skops", "torch", "tqdm"}
 # The arrows of modules without which no circle is left.
 CIRCLES = {
-    ("displays._value_displays", "selection"),
+    ("displays._comparison_display", "selection"),
 }
 # Parts of scikit-learn whose import costs more than our whole package.
 HEAVY = "calibration compose datasets ensemble feature_extraction inspection pipeline"
