@@ -41,7 +41,7 @@ DOORS = {
     (
         "displays/_comparison_display.py",
         "selection",
-    ),  # gains that are still to be computed
+    ),  # gains to be computed
 }
 OPTIONAL = {"IPython", "matplotlib", "narwhals", "numba", "pandas", "polars", "pyarrow"}
 OPTIONAL |= {"seaborn", "skops", "torch", "tqdm"}

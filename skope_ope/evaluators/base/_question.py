@@ -11,10 +11,9 @@ import numpy as np
 from skope_ope._parallel import check_n_jobs
 from skope_ope._texts import meant
 from skope_ope.evaluators.core._requires import check_model_of_call
-from skope_ope.evaluators.frames._frame_log import FIRST
 from skope_ope.evaluators.parts._part_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs.lazy._lazy_logs import LazyLogs, seeing_first
+from skope_ope.logs.lazy._lazy_logs import FIRST_OF_FRAME, LazyLogs, seeing_first
 from skope_ope.policies._action_probabilities import (
     check_policy_fitted,
     resolve_policy,
@@ -154,7 +153,7 @@ def question_about(policies, logs, *, cv=None, by=None, n_jobs=None, **how):
     if logs.frame is None or _needs_labels(logs):
         logs = logs.labelled(n_jobs=n_jobs)
     if logs.frame is not None:
-        logs = seeing_first(logs._needing(context=False), FIRST)
+        logs = seeing_first(logs._needing(context=False), FIRST_OF_FRAME)
     n_loggers = 1 if logs.loggers is None else len(logs.loggers)
     return Question(policies, logs, head_of(logs), logs, n_loggers, **how)
 

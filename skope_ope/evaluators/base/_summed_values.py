@@ -32,7 +32,6 @@ from skope_ope.evaluators.core._summary import (
 from skope_ope.evaluators.core._sums import weights_of
 from skope_ope.evaluators.core._values_of_groups import NO_GROUP_VALUE
 from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
-from skope_ope.evaluators.frames._frame_sums import frame_sums
 from skope_ope.evaluators.parts._part_sums import (
     logger_shares,
     partition_sums,
@@ -120,6 +119,9 @@ def sums_of(question, sources=None, is_whole=True):
     # `sources`: what predicts rewards by name of the evaluator, where that is fitted
     logs, policies, evaluators = question.logs, question.policies, question.evaluators
     if question.of_frame:
+        # loaded when a frame comes
+        from skope_ope.evaluators.frames._frame_sums import frame_sums
+
         sums = frame_sums(
             policies,
             evaluators,

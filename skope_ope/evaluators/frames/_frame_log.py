@@ -10,11 +10,9 @@ import numpy as np
 
 from skope_ope.evaluators.core._engine import offset_of
 from skope_ope.evaluators.frames._columns import where
-from skope_ope.logs.lazy._lazy_logs import first_table
+from skope_ope.logs.lazy._lazy_logs import FIRST_OF_FRAME, first_table
 from skope_ope.logs.sums._group_sums import GroupSums, WordsOfGroups
 from skope_ope.logs.sums._log_sums import LogSums
-
-FIRST = 20_000  # rows that are looked at: the first ones that come
 
 
 class FirstRows:
@@ -40,7 +38,7 @@ class FirstRows:
         asked = [(most, "max")] * bool(named.get(most))
         names = [*roles, *(name for name, _ in asked)]
         columns = [named[name][0] for name in names]
-        table = first_table(self.lazy, FIRST, columns).rename_columns(names)
+        table = first_table(self.lazy, FIRST_OF_FRAME, columns).rename_columns(names)
         return table.group_by(roles).aggregate(asked)
 
     @cached_property
@@ -55,7 +53,7 @@ class FirstRows:
     @property
     def offset(self):
         """What is subtracted from rewards that lie far from zero."""
-        table = first_table(self.lazy, FIRST, list(self.lazy.roles["reward"]))
+        table = first_table(self.lazy, FIRST_OF_FRAME, list(self.lazy.roles["reward"]))
         try:
             reward = np.asarray(table.column(0).drop_null().to_numpy(), dtype=float)
         except (TypeError, ValueError):  # the query says what is wrong
@@ -81,7 +79,7 @@ class FirstRows:
         known, loggers = self.lazy._needing(context=False, columns=[]), None
         if self.lazy.roles.get("logger"):
             loggers = np.array(counts.loggers)
-        return known._with(stated=stated, loggers=loggers).head(FIRST)
+        return known._with(stated=stated, loggers=loggers).head(FIRST_OF_FRAME)
 
 
 def ask_log(whole):

@@ -46,6 +46,7 @@ from skope_ope.logs.lazy._partitions import (
     read_partitions,
 )
 
+FIRST_OF_FRAME = 20_000  # rows of a frame that are looked at: those that come first
 FEW_TASKS = 32  # of any size
 
 
