@@ -10,7 +10,7 @@ of a stop begins. `page` is a page of the guide.
 from pathlib import Path
 
 from skope_ope.evaluators._rules import RULES
-from skope_ope.selection._suggest import Named, code_of, parts_of
+from skope_ope.selection._suggest import Named, code_of, estimators_of
 from skope_ope.selection._suggested_doubts import STOPS as STOPS_OF_SUGGEST
 
 STOP = "stop"
@@ -19,7 +19,7 @@ STOP = "stop"
 def _row(rule):
     """Return a rule as a row: its evaluators are written in code."""
     horizon = {"horizon": Named("T")} if isinstance(rule.use, type) else {}
-    evaluator, check = parts_of(rule, rule.step, **horizon)
+    evaluator, check = estimators_of(rule, rule.step, **horizon)
     return {
         "log": rule.log,
         "evaluator": code_of(evaluator) if evaluator else STOP,

@@ -37,15 +37,15 @@ MOST_LAYOUTS = 2**12  # keys of objects that are remembered
 
 def parse_json(line, known):
     """Parse one line of `--json`; None where no action has a cost and probability."""
-    return _parsed(line, known, _event_of_json)
+    return _parsed_line(line, known, _event_of_json)
 
 
 def parse_dsjson(line, known):
     """Parse one line of `--dsjson`; None where the event is not to be learned from."""
-    return _parsed(line, known, _event_of_dsjson)
+    return _parsed_line(line, known, _event_of_dsjson)
 
 
-def _parsed(line, known, event_of):
+def _parsed_line(line, known, event_of):
     """Return the event of a line, of which known actions need not be parsed."""
     if known.is_useful:
         try:

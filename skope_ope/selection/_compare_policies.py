@@ -40,7 +40,7 @@ from skope_ope.evaluators.base._question import (
     SINGLE,
     policies_by_name,
     question_about,
-    refuse_learning,
+    refuse_learning_policies,
     several_times,
 )
 from skope_ope.evaluators.base._summed_values import sums_of
@@ -193,7 +193,7 @@ def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
     question = with_evaluators(question, {"": evaluator}, sums=True)
     few = all_rows(question.logs, MOST_READ, n_jobs)
     if few is not None:
-        refuse_learning(policies)
+        refuse_learning_policies(policies)
         evaluator = _with_hash_folds(evaluator)
         if how["cv"] is not None:
             how["cv"] = _hash_folds(how["cv"])

@@ -306,7 +306,7 @@ def _with_given(evaluator, given, seed):
 def _answer(situation, logs, *reasons, **given):
     """Return the arguments of a `Suggestion` by a rule, to which doubts are added."""
     rule = RULES[situation]
-    evaluator, check = parts_of(rule, estimating_step(logs), **given)
+    evaluator, check = estimators_of(rule, estimating_step(logs), **given)
     return {
         "situation": situation,
         "evaluator": evaluator,
@@ -320,7 +320,7 @@ def _answer(situation, logs, *reasons, **given):
     }
 
 
-def parts_of(rule, step, **given):
+def estimators_of(rule, step, **given):
     """Return what a rule takes and its check; what needs the step comes behind it."""
     # `given` are parameters of what the rule names by its class.
     from sklearn.pipeline import make_pipeline

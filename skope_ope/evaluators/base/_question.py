@@ -126,7 +126,7 @@ class Question:
         """Raise where the policies have no sums over parts, before one is read."""
         if self.lazy:
             refuse_weights(self.sample_weight)
-        refuse_learning(self.policies)
+        refuse_learning_policies(self.policies)
         if self.of_frame:  # a few rows of a frame lack some actions
             return
         for policy in self.policies.values():
@@ -276,7 +276,7 @@ def refuse_arrays(policies):
             )
 
 
-def refuse_learning(policies):
+def refuse_learning_policies(policies):
     """Raise where a policy learns while it acts."""
     for name, policy in policies.items():
         if isinstance(unwrap(policy), AdaptivePolicy):

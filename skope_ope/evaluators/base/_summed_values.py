@@ -14,7 +14,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._auto import auto_parameters
 from skope_ope.evaluators.core._counted import Counted
-from skope_ope.evaluators.core._design import Frame, in_order
+from skope_ope.evaluators.core._design import Frame, sorted_labels
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._known_of_sums import known_of_sums
@@ -38,8 +38,8 @@ from skope_ope.evaluators.parts._part_sums import (
     sums_of_part,
 )
 from skope_ope.evaluators.parts._rows_of_files import (
-    Reading,
     RowsOfFiles,
+    RowsToRead,
     resolved,
     with_rows,
 )
@@ -145,7 +145,7 @@ def sums_of(question, sources=None, is_whole=True):
     stated = replace(stated, resolved=resolved(stated, logs, question.whole))
     sums = partition_sums(stated, logs, question.n_jobs, question.verbose)
     counted = Counted.of_partitions(logs.partitions)
-    reading = Reading(stated, logs, question.whole, sums.n)
+    reading = RowsToRead(stated, logs, question.whole, sums.n)
     return ValuesOfSums(sums, evaluators, counted, models, reading)
 
 
@@ -262,7 +262,7 @@ class ValuesOfSums:
         """Return the values of the groups of rounds of a column, by label."""
         of_all, found = sums.by_evaluator[name][policy], {}
         whole = self._value(sums, of_all, policy, name)._find_reach
-        for label in in_order(sums.by[column]):
+        for label in sorted_labels(sums.by[column]):
             part = sums.by[column][label]
             if part.counts is None:  # all its rounds have sample weight zero
                 found[label] = self._nothing(part, name, label)

@@ -25,7 +25,7 @@ from skope_ope.evaluators.core._estimate import Estimate, error_of
 from skope_ope.evaluators.core._functions import Shares, mean
 from skope_ope.evaluators.core._largest_deviation import (
     LargestDeviation,
-    WeightedRewards,
+    WeightedRewardTerms,
 )
 from skope_ope.evaluators.core._mean_weight import (
     EFFECT,
@@ -319,4 +319,4 @@ class ArmDeviation(LargestDeviation):
         return value._estimate_of_halves.sums
 
 
-_OF_ARM = WeightedRewards("logger")
+_OF_ARM = WeightedRewardTerms("logger")

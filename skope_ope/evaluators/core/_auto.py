@@ -111,7 +111,7 @@ class AutoParameter(StrOptions):
             bias = reward_width(logs) * mass / len(logs)
         else:
             neutral, _ = _estimates([self.neutral], *about)
-            bias = np.abs(neutral - values) + _deviation(rounds, logs)
+            bias = np.abs(neutral - values) + _error_bound(rounds, logs)
         loss = np.nan_to_num(errors) ** 2 + bias**2
         if np.isnan(loss).all():  # weights that floats do not hold
             return self.neutral
@@ -153,7 +153,7 @@ def _estimates(grid, evaluator, name, rounds, design):
     return np.array(values).T
 
 
-def _deviation(rounds, logs):
+def _error_bound(rounds, logs):
     """Bernstein's bound on the error of the unmodified estimate, for many rounds."""
     n, w = len(logs), rounds.w
     if n < FEW:

@@ -41,7 +41,7 @@ class Counted:
         kinds = np.flatnonzero(np.bincount(at))
         one = len(kinds) == 1
         rows = {
-            str(files.groups[k]): _runs(within if one else within[at == k])
+            str(files.groups[k]): _runs_of_rows(within if one else within[at == k])
             for k in kinds
         }
         return cls(rows=rows)
@@ -92,7 +92,7 @@ class Counted:
     def _in_both(self, other):
         """Return what both have counted, in words."""
         found = [
-            _text_of(file, place)
+            _place_in_words(file, place)
             for file in self.places.keys() & other.places.keys()
             for place in _common_places(self.places[file], other.places[file])
         ]
@@ -107,12 +107,14 @@ class Counted:
         files = [file for file in self.places if not file.startswith(FRAME)]
         if files:
             n = sum(len(self.places[file]) for file in files)
-            texts.append(f"{_number(n, 'row group')} of {_number(len(files), 'file')}")
+            texts.append(
+                f"{_number_of(n, 'row group')} of {_number_of(len(files), 'file')}"
+            )
         if len(files) < len(self.places):
-            texts.append(_number(len(self.places) - len(files), FRAME.strip()))
+            texts.append(_number_of(len(self.places) - len(files), FRAME.strip()))
         if self.rows:
             n = sum(int((runs[:, 1] - runs[:, 0]).sum()) for runs in self.rows.values())
-            texts.append(f"{_number(n, 'row')} in memory")
+            texts.append(f"{_number_of(n, 'row')} in memory")
         return ", ".join(texts) or "no rounds"
 
     def to_text(self):
@@ -135,7 +137,7 @@ class Counted:
         return cls(places, rows)
 
 
-def _runs(position):
+def _runs_of_rows(position):
     """Return the runs of consecutive rows."""
     steps = np.diff(position)
     if steps.min(initial=1) < 1:
@@ -166,17 +168,17 @@ def _common_run(one, two):
 
 def _common_places(one, other):
     """Return the places that both have; all, where they are counted in other ways."""
-    kinds = [{_kind_of(place) for place in some} for some in (one, other)]
+    kinds = [{_kind_of_place(place) for place in some} for some in (one, other)]
     return one & other if kinds[0] == kinds[1] else one
 
 
-def _kind_of(place):
+def _kind_of_place(place):
     """Return what stands before the numbers: "block", "file", or None: row groups."""
     return place[0] if place and isinstance(place[0], str) else None
 
 
-def _text_of(file, place):
-    parts, kind = PurePath(file).parts, _kind_of(place)
+def _place_in_words(file, place):
+    parts, kind = PurePath(file).parts, _kind_of_place(place)
     folders = takewhile(lambda part: "=" in part, reversed(parts[:-1]))
     name = "/".join([*reversed([*folders]), *parts[-1:]]) or file
     if kind == "block":
@@ -187,5 +189,5 @@ def _text_of(file, place):
     return f"{text}, from row {place[1]:,}" if len(place) > 1 and place[1] else text
 
 
-def _number(n, what):
+def _number_of(n, what):
     return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -150,7 +150,7 @@ class Frame:
 
     def merged(self, other):
         """Return the frame of both, and where the parts of each are in it."""
-        strata = in_order(dict.fromkeys([*self.strata, *other.strata]))
+        strata = sorted_labels(dict.fromkeys([*self.strata, *other.strata]))
         position = {label: place for place, label in enumerate(strata)}
         count, at = np.zeros(len(strata)), []
         for one in (self, other):
@@ -409,7 +409,7 @@ def design_of(logs, omega=None):
     return Design(len(logs), omega, cluster=logs.group_index, **groups)
 
 
-def in_order(labels):
+def sorted_labels(labels):
     """Return labels sorted, where they can be compared; else as they appear."""
     try:
         return sorted(labels)

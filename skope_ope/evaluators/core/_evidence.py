@@ -145,12 +145,12 @@ def rests_on_propensities(value, where=None):
     evidence = value._evidence
     if where is not None and evidence.propensities != where:
         return False
-    return any(RECORDED_DREW in _of(name) for name in evidence.evaluators)
+    return any(RECORDED_DREW in _assumed_by(name) for name in evidence.evaluators)
 
 
 def assumptions_of(evidence, range_known):
     """Return what a value assumes and no log shows, in sentences."""
-    found = [text for name in evidence.evaluators for text in _of(name)]
+    found = [text for name in evidence.evaluators for text in _assumed_by(name)]
     if evidence.propensities == ESTIMATED:  # a reason of its own tells of these
         found = [text for text in found if text is not RECORDED_DREW]
     found += [] if evidence.support_known else [SUPPORTED]
@@ -160,7 +160,7 @@ def assumptions_of(evidence, range_known):
 
 def slates_assumed(evidence):
     """Return what a value assumes of slates, in sentences."""
-    named = [text for name in evidence.evaluators for text in _of(name)]
+    named = [text for name in evidence.evaluators for text in _assumed_by(name)]
     return [
         f"Assumed: {text[0].lower()}{text[1:]}"
         for text in (SUM_OF_SLOTS, SLOTS_ALONE)
@@ -168,7 +168,7 @@ def slates_assumed(evidence):
     ]
 
 
-def _of(name):
+def _assumed_by(name):
     return OTHERS.get(name, WEIGHTED)
 
 

@@ -174,7 +174,7 @@ STEPS = np.linspace(0.0, 1.0, MANY)
 ZOOMS = 4  # times that the worst of them is looked for between its neighbours
 
 
-class WeightedRewards:
+class WeightedRewardTerms:
     """Rewards times the weights of an evaluator, and the weights: no model."""
 
     combine, shift_with, smooth = staticmethod(ratio), 1, ()
@@ -299,7 +299,7 @@ class LargestDeviation:
         if not (self.evaluator.requires.model and self.evaluator.requires.weights):
             return None
         alone = copy(self)
-        alone.evaluator = WeightedRewards(self.evaluator.proposal)
+        alone.evaluator = WeightedRewardTerms(self.evaluator.proposal)
         alone.bound = None
         estimate = Estimate(self.weighted.sums, ratio, value._estimate.pooling)
         return value._of_weights(estimate, alone, self.weighted)

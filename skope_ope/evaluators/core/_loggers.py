@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import chdtrc, ndtr
 
 from skope_ope.evaluators.core._blocks import Observer
-from skope_ope.evaluators.core._design import in_order
+from skope_ope.evaluators.core._design import sorted_labels
 from skope_ope.exceptions import LoggerWarning
 from skope_ope.logs._validation import plain
 
@@ -231,7 +231,7 @@ class LoggerMixture:
                 found.append(place)
         if not found or len(self.shares) < 2:
             return None
-        return _warning(labels, found)
+        return _mixture_warning(labels, found)
 
     def _matters(self, rows, mixture):
         """Whether the mixture of a group's own loggers gives other weights."""
@@ -248,7 +248,7 @@ def doubt_of_parts(whole, parts):
         return None
     by_logger = whole.counts.counts.sum(axis=1)
     shares = by_logger / by_logger.sum()
-    tests, found, labels = len(parts) * len(loggers), [], in_order(parts)
+    tests, found, labels = len(parts) * len(loggers), [], sorted_labels(parts)
     for place, label in enumerate(labels):
         part = parts[label]
         if part.counts is None:
@@ -265,10 +265,10 @@ def doubt_of_parts(whole, parts):
         seen = 2 * ndtr(-gap / spread) * tests < SURPRISE
         if (seen & (gap > MATERIAL)).any():
             found.append(place)
-    return _warning(labels, found) if found else None
+    return _mixture_warning(labels, found) if found else None
 
 
-def _warning(labels, found):
+def _mixture_warning(labels, found):
     return LoggerWarning(
         f"the means of {len(found)} of {len(labels)} groups are not values of the "
         f"policy ({plain(labels[found[0]])!r} is the first). Balanced weights use the "

@@ -313,7 +313,7 @@ def on_common_rounds(values):
         name: one._without(left_out) if name in known else one
         for name, one in values.items()
     }
-    return found, (_warning(known, left_out),)
+    return found, (_common_rounds_warning(known, left_out),)
 
 
 def _in_any(masks):
@@ -328,7 +328,7 @@ def _in_any(masks):
     return union
 
 
-def _warning(values, left_out):
+def _common_rounds_warning(values, left_out):
     """Return the warning that says how many rounds of how many are compared."""
     rows = [one._rows for one in values.values()]
     counted = np.logical_or.reduce([one.counted for one in rows])

@@ -22,7 +22,7 @@ from skope_ope.evaluators.core._divergence_sums import (
 )
 from skope_ope.evaluators.core._engine import Job, offset_of, run
 from skope_ope.evaluators.core._halves import in_upper_half
-from skope_ope.evaluators.core._largest_deviation import Extremes, WeightedRewards
+from skope_ope.evaluators.core._largest_deviation import Extremes, WeightedRewardTerms
 from skope_ope.evaluators.core._loggers import Loggers
 from skope_ope.evaluators.core._part_weights import KINDS, LOGGERS, ROUNDS, Wanted
 from skope_ope.evaluators.core._slates import add_slates
@@ -34,7 +34,11 @@ from skope_ope.evaluators.core._sums import (
     weighted_of,
     weights_of,
 )
-from skope_ope.evaluators.core._target import Target, by_logger, check_target_on
+from skope_ope.evaluators.core._target import (
+    Target,
+    check_target_on,
+    loggers_as_actions,
+)
 from skope_ope.evaluators.core._weight_bound import propensity_of_actions
 from skope_ope.logs import SlateLogs
 
@@ -92,7 +96,7 @@ class JobPlan:
         self.add_job(job, logs)
         if evaluator.requires.weights:
             if kind not in self._weighted:
-                of, owner = WeightedRewards(evaluator.proposal), weighted_of(*kind)
+                of, owner = WeightedRewardTerms(evaluator.proposal), weighted_of(*kind)
                 self._weighted[kind] = Job(of, target, None, owner, sums)
                 self.add_job(self._weighted[kind])
             job.weighted = self._weighted[kind]
@@ -149,9 +153,9 @@ class PartPass(JobPlan):
         return self.joints[name]
 
     @cached_property
-    def by_logger(self):
+    def loggers_as_actions(self):
         """The rounds with loggers in the place of actions."""
-        return by_logger(self.logs)
+        return loggers_as_actions(self.logs)
 
     def target(self, policy, logs=None, make=Target):
         """Return the target of a policy, one for all evaluators."""

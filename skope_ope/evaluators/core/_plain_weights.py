@@ -126,7 +126,7 @@ def bounded_interval(value, method, level, max_weight=None):
     bound, source = _bound(plain, every, max_weight)
     if method == "clopper_pearson":
         known = bound if source in KNOWN_WEIGHTS else None
-        found = _share(value, plain, limits, weight, reward, known, level)
+        found = _share_of_mass(value, plain, limits, weight, reward, known, level)
         return BoundedInterval(*found, limits, bound, source)
     if source not in KNOWN_WEIGHTS:
         raise ValueError(
@@ -258,7 +258,7 @@ def _bound(plain, w, max_weight):
     return plain.limit(w)
 
 
-def _share(value, plain, limits, weight, reward, known, level):
+def _share_of_mass(value, plain, limits, weight, reward, known, level):
     r"""Return the exact interval of a share."""
     # With a single weight w that is not zero, :math:`\hat V = w k / n` for k rewarded
     # rounds of n, and :math:`k / T` for SNIPS, with T rounds of weight w.

@@ -120,8 +120,8 @@ class SlateTerms:
         stated = logs.reward_range  # where there is none, it may be that of yes and no
         known = stated is not None and isfinite(stated[1] - stated[0])
         moved = [first + w * (r - reward) for r in (stated if known else (0.0, 1.0))]
-        terms = np.array([_ends(term) for term in (*moved, *others)])
-        ends = _ends(w), _ends(rest)
+        terms = np.array([_lowest_and_highest(term) for term in (*moved, *others)])
+        ends = _lowest_and_highest(w), _lowest_and_highest(rest)
         return SlateExtremes(*ends, terms, halves, self.possible)
 
     def of_part(self):
@@ -377,7 +377,7 @@ def _tally_of(found, positive, part):
     return tally
 
 
-def shares_of(summary):
+def slate_shares(summary):
     """Return means over all rounds of what parts of a log told of slates, by name."""
     sums = summary.tally.told_sums
     return {name: sums[name] / sums["n_rounds"] for name in SHARES if name in sums}
@@ -423,7 +423,7 @@ def known_of_slates(evaluator, summary, log):
         warned.append(estimate.combine.warning(type(evaluator).__name__, estimate))
     return estimate, {
         "effective_sample_size": size,
-        "diagnostics": entries | more | shares_of(summary),
+        "diagnostics": entries | more | slate_shares(summary),
         "warnings": warned,
         "reach": _deviation_of_sums(summary, log),
     }
@@ -485,5 +485,5 @@ def _doubts_of_logger(evaluator, log):
     return warnings_of(one for one in found if one.name == LOST_ROWS)
 
 
-def _ends(values):
+def _lowest_and_highest(values):
     return float(values.min()), float(values.max())

@@ -102,7 +102,7 @@ def said_of_loggers(text, logs):
     )
 
 
-def by_logger(logs):
+def loggers_as_actions(logs):
     """Return logs whose actions are the loggers."""
     if logs.loggers is None:
         raise ValueError(

@@ -67,7 +67,7 @@ def reasons_of(value, thresholds):
         _effective_events(value, warned, thresholds),
         _tail(value, warned, thresholds),
         _effective_groups(warned, thresholds),
-        _unsupported(warned, thresholds),
+        _unsupported_reason(warned, thresholds),
         _range_share(value, interval, thresholds),
     ]
     others = [
@@ -103,7 +103,7 @@ def _missing(value, interval):
 
 def _effective_rounds(evidence, thresholds):
     size = evidence.effective_rounds
-    return _below(
+    return _reason_below(
         size,
         thresholds.effective_rounds,
         "low_overlap",
@@ -123,7 +123,7 @@ def _effective_events(value, warned, thresholds):
         if told
         else f"The value rests on {counts([events])[0]} effective events."
     )
-    return _below(
+    return _reason_below(
         events, thresholds.effective_events, "few_events", _sentence(text), COLLECT
     )
 
@@ -142,7 +142,7 @@ def _tail(value, warned, thresholds):
     told = [str(one) for one in warned if _tells_skewness(one)]
     text = f"Few rounds make most of the spread (skewness {figure(skewness)}; "
     text += f"up to {thresholds.skewness[0]:g} is fine)."
-    return _above(
+    return _reason_above(
         skewness,
         thresholds.skewness,
         "tail",
@@ -171,7 +171,7 @@ def _effective_groups(warned, thresholds):
     if not told:
         return None
     fewest = min(told, key=lambda one: one.value)
-    return _below(
+    return _reason_below(
         fewest.value,
         thresholds.effective_groups,
         "few_groups",
@@ -180,7 +180,7 @@ def _effective_groups(warned, thresholds):
     )
 
 
-def _unsupported(warned, thresholds):
+def _unsupported_reason(warned, thresholds):
     """Return a reason where the logs do not hold what the policy does."""
     told = [one for one in warned if isinstance(one, SupportWarning)]
     if not told:
@@ -188,7 +188,7 @@ def _unsupported(warned, thresholds):
     shares = {str(one): one.value for one in told}.values()
     known = all(share is not None and isfinite(share) for share in shares)
     lost = min(sum(shares), 1.0) if known else 1.0
-    return _above(
+    return _reason_above(
         lost,
         thresholds.unsupported,
         "unsupported_mass",
@@ -198,7 +198,7 @@ def _unsupported(warned, thresholds):
 
 def _missing_weight(evidence, thresholds):
     share = evidence.missing_weight
-    return _above(
+    return _reason_above(
         share,
         thresholds.missing_weight,
         MISSING_WEIGHT,
@@ -218,7 +218,7 @@ def _range_share(value, interval, thresholds):
     is_gain = len(value._evidence.evaluators) > 1
     whole = (limits[1] - limits[0]) / (2 if is_gain else 1)
     share = (interval.high - interval.low) / whole
-    return _above(
+    return _reason_above(
         share,
         thresholds.range_share,
         "wide_interval",
@@ -281,13 +281,13 @@ def _of_warning(warning, in_interval):
     return Finding(warning.name, severity, _sentence(str(warning)), number=number)
 
 
-def _below(number, pair, name, text, advice=""):
+def _reason_below(number, pair, name, text, advice=""):
     """Return a reason where a number is below the first of a pair, or the second."""
     caution, lost = pair
     return _judged(number, number < caution, number < lost, name, text, advice)
 
 
-def _above(number, pair, name, text, advice=""):
+def _reason_above(number, pair, name, text, advice=""):
     caution, lost = pair
     return _judged(number, number > caution, number > lost, name, text, advice)
 
@@ -543,7 +543,7 @@ class Verdict:
 
 def verdict_on(value, thresholds, audit=None):
     """Return the verdict on a value, with what an audit of its log found."""
-    reasons = _distinct(reasons_of(value, thresholds))
+    reasons = _distinct_reasons(reasons_of(value, thresholds))
     unchecked = assumptions_of(value._evidence, value._limits is not None)
     if audit is None:
         unchecked.append(NO_AUDIT)
@@ -564,7 +564,7 @@ def spares(alarm, value):
     return set(alarm.spares).issuperset(value._evidence.evaluators)
 
 
-def _distinct(reasons):
+def _distinct_reasons(reasons):
     """Return reasons without repeated texts."""
     return list({(one.name, one.text): one for one in reasons}.values())
 

@@ -136,13 +136,13 @@ def ask_log(whole):
                 every.by_action = found.propensity
         out.groups = None
         if found.cells is not None:
-            out.groups = _groups(whole, found.cells, by_group, more)
+            out.groups = _groups_of_frame(whole, found.cells, by_group, more)
         return out
 
     return read
 
 
-def _groups(whole, cells, by_group, more):
+def _groups_of_frame(whole, cells, by_group, more):
     """Return the sums by group, or by hash bucket of more groups than are kept."""
     sums = {"n": cells.of(whole.count_by_group, "group").astype(np.int64)}
     if by_group is not None:

@@ -394,9 +394,9 @@ class FrameSums:
         """Yield the numbers of terms whose products are wanted."""
         # Products of terms of two evaluators are part of none: with many of both they
         # would be most of the work.
-        names = {_name_of(owner) for owner in self.places}
+        names = {_name_of_column(owner) for owner in self.places}
         together = [
-            names if owner == REWARD else {_name_of(owner)}
+            names if owner == REWARD else {_name_of_column(owner)}
             for owner, numbers in self.places.items()
             for _ in numbers
         ]
@@ -447,7 +447,7 @@ def best_origin(joint, offset):
     return origin, slants
 
 
-def _name_of(owner):
+def _name_of_column(owner):
     """Return an evaluator, or a kind of weighted rewards; for weights their owner."""
     is_of_weights = isinstance(owner[0], tuple) and owner[0][0] == "weights"
     return owner if is_of_weights else owner[0]

@@ -35,13 +35,13 @@ def frame_sums(policies, evaluators, lazy, *, sources=None, reward_model=None, b
             f"slates cannot be summed inside a lazy frame. You can {INSTEAD}"
         )
     ready = {
-        name: _ready(evaluator, (sources or {}).get(name), reward_model)
+        name: _ready_for_frame(evaluator, (sources or {}).get(name), reward_model)
         for name, evaluator in evaluators.items()
     }
     first, roles, shares = FirstRows(lazy), lazy.roles, None
     about = About(first.offset)
     if roles.get("logger") and roles.get("logger_proba") and len(lazy.loggers) > 1:
-        shares = _shares(lazy, about)
+        shares = _shares_of_loggers(lazy, about)
 
     def passed(by=None):
         whole = FramePass(first, policies, about, shares)
@@ -71,7 +71,7 @@ def frame_sums(policies, evaluators, lazy, *, sources=None, reward_model=None, b
     return out.bucketed() if out._has_too_many_groups else out
 
 
-def _shares(lazy, about):
+def _shares_of_loggers(lazy, about):
     """Return the share of every logger in the rounds, a dict."""
     # Weights against the mixture of the loggers need them beforehand.
     query = FrameQuery(lazy.frame)
@@ -135,7 +135,7 @@ def checked_for_frame(evaluator, rounds):
     return evaluator
 
 
-def _ready(evaluator, source, reward_model):
+def _ready_for_frame(evaluator, source, reward_model):
     """Return an evaluator that can be asked for its terms, as if it were fitted."""
     out = copy(evaluator)
     if not evaluator.requires.model:

@@ -14,7 +14,7 @@ import numpy as np
 from skope_ope.evaluators.core._auto import auto_parameters, mass_above
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._largest_deviation import (
-    WeightedRewards,
+    WeightedRewardTerms,
 )
 from skope_ope.evaluators.core._plain_weights import plain_weights_of
 from skope_ope.evaluators.core._rounds import (
@@ -29,7 +29,7 @@ from skope_ope.logs.lazy._lazy_logs import first_rows
 
 
 @dataclass(eq=False)
-class Reading:
+class RowsToRead:
     """Files, and what was asked of their rounds."""
 
     stated: object  # `Stated`
@@ -113,7 +113,7 @@ class RowsOfFiles(Rows):
     def __init__(self, reading, owner, sums, counted=None, weighted=False):
         self.reading, self.counted, self._strata = reading, counted, sums.frame.strata
         formula = reading.stated.evaluator(*owner)
-        formula = WeightedRewards(formula.proposal) if weighted else formula
+        formula = WeightedRewardTerms(formula.proposal) if weighted else formula
         self._terms = FormulaTerms(formula, reading, owner, sums.offset)
 
     @property
@@ -176,7 +176,7 @@ def resolved(stated, lazy, whole):
     n_rounds = stated.n_total
     if n_rounds is None:
         n_rounds = sum(len(logs) for _, logs in lazy.read() if logs is not None)
-    reading = Reading(stated, lazy, whole, n_rounds)
+    reading = RowsToRead(stated, lazy, whole, n_rounds)
     return {
         (name, policy): evaluator.resolved(
             stated.facts, RowsOfPolicy(reading, name, policy)
@@ -190,7 +190,7 @@ def resolved(stated, lazy, whole):
 class RowsOfPolicy:
     """The rounds of a policy as a parameter that is "auto" is chosen from them."""
 
-    reading: Reading
+    reading: RowsToRead
     name: str  # of the evaluator
     policy: str
 

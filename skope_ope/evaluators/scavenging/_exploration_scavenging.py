@@ -25,7 +25,7 @@ from skope_ope.evaluators.core._rounds import (
     weighted_reward,
 )
 from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._target import by_logger
+from skope_ope.evaluators.core._target import loggers_as_actions
 from skope_ope.evaluators.parts._part_tables import bare_evaluator
 from skope_ope.evaluators.scavenging._arms import (
     ArmRounds,
@@ -185,7 +185,7 @@ class ExplorationScavenging(BaseEvaluator):
                     "match='logger' is for BanditLogs with loggers. For slates use "
                     "match='action'."
                 )
-            by_logger(logs)
+            loggers_as_actions(logs)
         elif not self.requires.mixes(logs):
             check_offers(logs, stratum)
 
@@ -315,7 +315,7 @@ class ExplorationScavenging(BaseEvaluator):
         if isinstance(logs, SlateLogs):
             match = match_slates(policy, logs, stratum, omega)
         else:
-            chosen = by_logger(logs) if self.match == "logger" else logs
+            chosen = loggers_as_actions(logs) if self.match == "logger" else logs
             match = match_arms(self, policy, chosen, stratum, omega)
         return match, ArmRounds(
             bare_evaluator(self),  # a value is pickled without the logs of `fit`

@@ -10,7 +10,7 @@ from skope_ope.evaluators.core._overlap_findings import slate_support_findings
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width, method
-from skope_ope.evaluators.core._slates import SlateTerms, shares_of, value_of_slates
+from skope_ope.evaluators.core._slates import SlateTerms, slate_shares, value_of_slates
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import EMPTY, row_of_another_reward
@@ -122,7 +122,7 @@ class SlateEvaluator(BaseEvaluator):
 
     def diagnostics_of(self, summary, estimate):
         """Return nothing, and what parts told of slates that are never shown."""
-        lost = shares_of(summary).get("unsupported_share", 0.0)
+        lost = slate_shares(summary).get("unsupported_share", 0.0)
         return {}, warnings_of(slate_support_findings(lost, self.shows))
 
 

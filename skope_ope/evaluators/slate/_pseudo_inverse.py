@@ -13,7 +13,7 @@ import numpy as np
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._requires import Requires
-from skope_ope.evaluators.core._slates import SlateTerms, balanced, shares_of
+from skope_ope.evaluators.core._slates import SlateTerms, balanced, slate_shares
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import SlateEvaluator, form_of, knows_all
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
@@ -68,7 +68,7 @@ class PseudoInverseEvaluator(SlateEvaluator):
 
     def diagnostics_of(self, summary, estimate):
         """Return nothing, and what parts told of rounds that are left out."""
-        return {}, range_warnings(shares_of(summary).get("outside_range_share", 0.0))
+        return {}, range_warnings(slate_shares(summary).get("outside_range_share", 0.0))
 
 
 class PseudoInverse(PseudoInverseEvaluator):

@@ -18,10 +18,10 @@ from skope_ope.logs._validation import label_codes, remedy_of
 from skope_ope.logs.lazy._partitions import (
     STRETCH,
     PartReader,
+    column_labels,
+    columns_as_array,
     joined_logs,
-    labels_of,
     read_partitions,
-    table_of,
 )
 from skope_ope.logs.sums._group_sums import MANY
 from skope_ope.logs.sums._log_sums import LogSums
@@ -72,18 +72,18 @@ def _of_parts(wanted, partitions):
             with partition.named():
                 for field, names in wanted.items():
                     if len(table):
-                        _add(found, field, table, names)
+                        _add_counts(found, field, table, names)
     return found
 
 
-def _add(found, field, table, names):
+def _add_counts(found, field, table, names):
     if field == "slate":
-        slate = table_of(table, names, len(names) == 1)
+        slate = columns_as_array(table, names, len(names) == 1)
         check_numbered(slate, names)
         most = int(np.max(slate, initial=-1))
         found[field] = max(most, found.get(field, -1))
         return
-    labels = _distinct(field, table, names[0])
+    labels = _distinct_labels(field, table, names[0])
     if field in found:
         labels = np.concatenate([found[field], labels])
         labels = coded_labels(field, labels, copy=False)[1]
@@ -100,9 +100,9 @@ def check_numbered(slate, names):
         )
 
 
-def _distinct(field, table, name):
+def _distinct_labels(field, table, name):
     """Return the labels that occur; dictionaries may hold others."""
-    _, labels, codes = coded_labels(field, labels_of(table, name), copy=False)
+    _, labels, codes = coded_labels(field, column_labels(table, name), copy=False)
     return labels[count_codes(codes, len(labels)) > 0]
 
 
@@ -116,7 +116,7 @@ def _of_frame(frame, wanted):
             continue
         table = frame.select(*names).unique().collect("pyarrow").to_native()
         refuse_missing(field, names[0], table.column(0).to_pylist())
-        found[field] = _distinct(field, table, names[0])
+        found[field] = _distinct_labels(field, table, names[0])
     return found
 
 
@@ -167,7 +167,7 @@ class LogDescription:
         """Return what the log holds as a dict of short texts."""
         out = {"rounds": f"{self.n_rounds:,}"}
         if self.actions is not None:
-            out["actions"] = _shares(self.actions, self.action_counts)
+            out["actions"] = _shares_in_words(self.actions, self.action_counts)
         if self.reward is not None:
             low, high, mean = self.reward
             out["reward"] = f"{figure(low)} to {figure(high)}, mean {figure(mean)}"
@@ -182,7 +182,7 @@ class LogDescription:
                 f"mean {z:+.1f} standard errors from the number of actions"
             )
         if self.loggers is not None:
-            out["loggers"] = _shares(self.loggers, self.logger_counts)
+            out["loggers"] = _shares_in_words(self.loggers, self.logger_counts)
         if self.n_groups is not None:
             about = "about " if self.n_groups > MOST_GROUPS else ""
             out["groups"] = f"{about}{self.n_groups:,}"
@@ -198,7 +198,7 @@ class LogDescription:
         return summary_html(self.source, self.summary())
 
 
-def _shares(labels, counts):
+def _shares_in_words(labels, counts):
     """Return labels and their shares of the rounds, the most frequent first."""
     order = np.argsort(-counts, kind="stable")
     total = max(int(counts.sum()), 1)
@@ -215,7 +215,7 @@ def describe(logs, n_jobs=None):
     if logs.partitions is None:
         return _describe_frame(logs)
     logs = logs._needing(context=False, columns=())
-    parts = _few_rounds(logs)
+    parts = _sums_in_one_pass(logs)
     if parts is None:
         tasks = [
             partial(_part, one) for one in logs.labelled(n_jobs)._tasks(MOST_TASKS)
@@ -240,7 +240,7 @@ def describe(logs, n_jobs=None):
     )
 
 
-def _few_rounds(logs):
+def _sums_in_one_pass(logs):
     """Return the sums of rounds that are read as one; None where two passes are due."""
     # many small files: to open them costs more than their rounds, whose labels are
     # found without another pass

@@ -56,7 +56,7 @@ def find_files(source, format=None):
     for file in files:
         lower = file.path.lower()
         inner = unpacked(lower)
-        if inner != lower and (format == "csv" or inner.endswith(_ends(None))):
+        if inner != lower and (format == "csv" or inner.endswith(_endings(None))):
             raise ValueError(
                 f"{file.path} is compressed, so it cannot be read in parts. Decompress "
                 "it, or write the log as parquet, which compresses each part."
@@ -70,9 +70,9 @@ def _expand(path, format, passed):
         return _remote(path, format, passed)
     path = os.path.expanduser(path)
     if os.path.isdir(path):
-        found = _below(path, format, passed)
+        found = _files_below(path, format, passed)
         if not found:
-            ends, others = ", ".join(_ends(None)), named_over(passed)
+            ends, others = ", ".join(_endings(None)), named_over(passed)
             raise ValueError(
                 f"the folder {path} holds no log file ({ends}), nor do its folders."
                 + (f" Passed over: {others}." if others else "")
@@ -90,7 +90,7 @@ def _expand(path, format, passed):
         )
     files = []
     for one in found:
-        inner = _below(one, format, passed) if os.path.isdir(one) else [one]
+        inner = _files_below(one, format, passed) if os.path.isdir(one) else [one]
         files += [_local(file, file) for file in inner]
     if not files:
         raise ValueError(f"what matches {path} are folders without a log file.")
@@ -120,11 +120,11 @@ def _remote(uri, format, passed):
     ]
 
 
-def _ends(format):
+def _endings(format):
     return FORMATS[format] if format else sum(FORMATS.values(), ())
 
 
-def _below(folder, format, passed):
+def _files_below(folder, format, passed):
     found = []
     for root, folders, names in os.walk(folder, onerror=_unreadable):
         for name in sorted(folders):
@@ -161,7 +161,7 @@ def _unreadable(error):
 def why_not(format, path):
     """Return why a file below a folder does not belong to its log; None if it does."""
     whys = filter(None, map(hidden, path.split("/")))
-    if unpacked(path.lower()).endswith(_ends(format)):
+    if unpacked(path.lower()).endswith(_endings(format)):
         return next(whys, None)
     return next(whys, "no ending of a log file")
 

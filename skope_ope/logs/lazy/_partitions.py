@@ -123,7 +123,7 @@ def logs_of_table(reading, table, start, rows=None, partitions=None):
     if partitions is not None:
         logs.__dict__["_files"] = FileRows.of_partitions(partitions)
     added = {
-        name: table_of(table, as_tuple(some), isinstance(some, str))
+        name: columns_as_array(table, as_tuple(some), isinstance(some, str))
         for name, some in reading.columns.items()
     }
     if weight is not None:
@@ -149,7 +149,7 @@ def frame_of(table, n_rows):
 def _field(reading, name, names, table):
     """Return the values of a field as the constructor takes them."""
     if name in TABLES:
-        found = table_of(table, names, len(names) == 1)
+        found = columns_as_array(table, names, len(names) == 1)
         return found.reshape(len(table), -1) if len(table) else found
     if name == "timestamp":
         return _times(table, names[0])
@@ -158,7 +158,7 @@ def _field(reading, name, names, table):
     if len(names) > 1:  # parts of a composite group
         return table.select(list(names))
     listed = {"action": reading.stated.get("actions"), "logger": reading.loggers}
-    return labels_of(table, names[0], listed.get(name), name == "logger")
+    return column_labels(table, names[0], listed.get(name), name == "logger")
 
 
 def _times(table, name):
@@ -173,7 +173,7 @@ def _times(table, name):
     return plain_values(table, name)
 
 
-def labels_of(table, name, listed=None, all_of_them=False):
+def column_labels(table, name, listed=None, all_of_them=False):
     """Return labels of a column, with their codes where these are found quickly."""
     column = table.column(name)
     _refuse_nulls(column, name)
@@ -204,7 +204,7 @@ def plain_values(table, name, field=None):
     return _numpy(column)
 
 
-def table_of(table, names, single):
+def columns_as_array(table, names, single):
     """Return columns side by side, or the lists of a single one, as an array."""
     from pyarrow import types
 

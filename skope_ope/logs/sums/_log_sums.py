@@ -208,13 +208,14 @@ class LogSums:
         """Return the sums that `to_table` wrote, among other arrays or alone."""
         sums = cls.__new__(cls)
         own = {
-            name: np.asarray(one) for name, one in _below(PREFIX[:-1], table).items()
+            name: np.asarray(one)
+            for name, one in _named_below(PREFIX[:-1], table).items()
         }
         vars(sums).update(_held_by(own, LOG))
         sums.fields = frozenset(sums.fields)
         sums.orders = {}
         for k, origin in enumerate(own["origins"].tolist()):
-            order = _held_object(_below(f"order{k}", own), OrderSums)
+            order = _held_object(_named_below(f"order{k}", own), OrderSums)
             order.stretches = order.stretches.reshape(-1, len(STRETCH))
             sums.orders[origin] = order
         for rows in (sums.sample, sums.first):
@@ -563,7 +564,7 @@ def _named(prefix, table):
     return {f"{prefix}_{name}": np.asarray(values) for name, values in table.items()}
 
 
-def _below(prefix, table):
+def _named_below(prefix, table):
     start = f"{prefix}_"
     return {k[len(start) :]: v for k, v in table.items() if k.startswith(start)}
 
@@ -593,7 +594,7 @@ def _held_by(table, kinds):
     """Return what `_stored` wrote, by name."""
     held = {}
     for name, kind in kinds.items():
-        value, part = table.get(name), _below(name, table)
+        value, part = table.get(name), _named_below(name, table)
         if kind in STORED:
             value = _held_object(part, kind) if part else None
         elif kind == BY_NAME:
