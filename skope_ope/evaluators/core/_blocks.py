@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What walks over rounds share: blocks, answers by chunk, checks of probabilities."""
+"""Blocks of rounds, policies asked for chunks of them, checks of what they answer."""
 
 from itertools import chain
 
