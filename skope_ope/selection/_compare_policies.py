@@ -45,6 +45,7 @@ from skope_ope.evaluators.base._question import (
 )
 from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._evidence import rests_on_propensities
+from skope_ope.evaluators.core._implied_weights import with_regions
 from skope_ope.evaluators.core._logged_value import logged_value
 from skope_ope.evaluators.core._paired_differences import on_common_rounds
 from skope_ope.evaluators.core._rows import FormulaTerms
@@ -269,6 +270,8 @@ def _refuse_walks(evaluator):
 def comparison_of(values, policies, logs, baseline, level, evaluator=None, accepted=()):
     """Return the comparison of values that are known, and what is to be warned of."""
     values, doubts = _doubted(dict(values), logs)
+    if isinstance(logs, BanditLogs):
+        values = {name: with_regions(one, logs) for name, one in values.items()}
     if baseline == LOGGER:
         values[LOGGER] = logged_value(logs)
     values, warned = on_common_rounds(values)

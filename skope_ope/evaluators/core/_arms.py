@@ -301,6 +301,7 @@ def known_of_arms(evaluator, summary, log, n_rounds):
 class ArmDeviation(LargestDeviation):
     """How far a round of an arm may lie: it is as heavy as the heaviest of the arm."""
 
+    regional = None
     has_rows_of_files = False
 
     def __init__(self, limits, extremes, seen):

@@ -9,6 +9,7 @@ no log shows. Findings tell what the mean weight says against a decision.
 from math import isnan, nan
 from typing import NamedTuple
 
+from skope_ope.evaluators.core._implied_weights import MISSING_WEIGHT
 from skope_ope.evaluators.core._mean_weight import wrong_propensities
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
 from skope_ope.logs._row_container import known_range
@@ -173,7 +174,7 @@ def _assumed_by(name):
 
 
 BETTER, WORSE = "better", "worse"
-MISSING_WEIGHT, MEAN_WEIGHT = "missing_weight", "mean_weight"
+MEAN_WEIGHT = "mean_weight"
 FAR, FAR_Z = 0.1, 4.0  # of the mean weight of estimated propensities from one
 ADVICE = (
     "Give logging_proba, the probabilities of all actions: it shows what the logger "

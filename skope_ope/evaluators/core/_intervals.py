@@ -10,6 +10,7 @@ from numbers import Real
 from skope_ope._texts import meant
 from skope_ope.evaluators.core._bootstrap import jackknife_error, resampled_values
 from skope_ope.evaluators.core._drowned import beyond_floats
+from skope_ope.evaluators.core._implied_weights import further
 from skope_ope.evaluators.core._plain_weights import (
     BOUNDED,
     KNOWN_WEIGHTS,
@@ -135,7 +136,8 @@ def _auto(value, level, max_weight=None):
     reach = value._reach(max_weight)
     if reach is None or isnan(reach.up) or value._deviations is None:
         warned = _tail_warnings(value, of_seen_rewards(value))
-        return _student(value, level, reach, warned)
+        seen = of_seen_rewards(value, few=0) if reach is None else None
+        return _student(value, level, reach, warned, seen)
     if max(_largest(value._deviations, reach)) <= NEGLIGIBLE * _spread(value):
         return _student(value, level, reach)
     found = _paired_gamma(value, level, reach)
@@ -240,11 +242,14 @@ def _paired_gamma(value, level, reach):
     )
 
 
-def _student(value, level, reach=None, warned=()):
+def _student(value, level, reach=None, warned=(), seen=None):
     low, high = student_interval(
         value.value, value.standard_error, value.degrees_of_freedom, level
     )
     if reach is None:
+        implied = () if seen is None else seen.implied
+        low, high, missing = further(implied, low, high, value.value)
+        warned = [*missing, *warned]
         return ConfidenceInterval(low, high, level, "student", warnings=warned)
     low, high, outside = _within(low, high, reach, value.value)
     limits = reach.low, reach.high
@@ -394,6 +399,9 @@ def _within(low, high, reach, value, proven=False):
     # `proven`.
     unknown = reach.lost * (reach.high - reach.low)
     low, high = low - unknown, high + unknown
+    missing = []
+    if not proven:
+        low, high, missing = further(reach.implied, low, high, value)
     if low > reach.high or high < reach.low:
         text = (
             f"both limits, {figure(low)} to {figure(high)}, lie outside the range of "
@@ -401,10 +409,11 @@ def _within(low, high, reach, value, proven=False):
             "is the whole range. Either the propensities or the range are wrong, or "
             "there are too few rounds for such weights."
         )
-        return reach.low, reach.high, [PropensityWarning(text, value)]
+        return reach.low, reach.high, [*missing, PropensityWarning(text, value)]
     move = 0.0 if proven or isnan(value) else _inside(value, reach) - value
     inside = [_inside(low + min(move, 0.0), reach), _inside(high + max(move, 0), reach)]
-    return *inside, list(outside_warnings(value, (reach.low, reach.high)))
+    outside = outside_warnings(value, (reach.low, reach.high))
+    return *inside, [*missing, *outside]
 
 
 def _inside(limit, reach):

@@ -18,6 +18,12 @@ from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._design import weight_of
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import ratio
+from skope_ope.evaluators.core._implied_weights import (
+    EDGES,
+    ImpliedWeights,
+    implied_mass,
+    only_propensities,
+)
 from skope_ope.evaluators.core._products import total
 from skope_ope.evaluators.core._reach import SPARE, Reach, typical
 from skope_ope.evaluators.core._requires import Requires
@@ -48,12 +54,16 @@ class Extremes(WithPairs):
         The smallest one.
     rounds : ndarray of shape (2, 2)
         Rounds of the lower and of the upper half, and those with a reward but zero.
+    implied : ndarray of shape (n_edges + 1,)
+        Mass of 1 - pi by bin of the weights that propensities imply, see
+        `_implied_weights`, of those above the largest that was met before; and the mass
+        of all rounds.
     """
 
     def __init__(self, weights=None, q=NONE, v=NONE, gap=NONE, propensity=inf):
         self.weights = {} if weights is None else weights
         self.q, self.v, self.gap, self.propensity = q, v, gap, propensity
-        self.rounds = np.zeros((2, 2))
+        self.rounds, self.implied = np.zeros((2, 2)), np.zeros(len(EDGES) + 1)
 
     def take(self, block, rounds, evaluator, design):
         """Take what a block of rounds brings to an evaluator."""
@@ -62,6 +72,9 @@ class Extremes(WithPairs):
         if w is not None:
             by_stratum = w is rounds.w or evaluator.sampling.arms is not None
             self._take_weights(block, w, design if by_stratum else None)
+            if w is rounds.w and only_propensities(block.logs):
+                largest = max(self.weights.values(), default=0.0)
+                self.implied += implied_mass(block, w, largest)
         if rounds.v is not None:
             self._take_model(block, rounds)
 
@@ -126,6 +139,7 @@ class Extremes(WithPairs):
         for label, found in other.weights.items():
             out._raise_to(label, found)
         out.rounds = self.rounds + other.rounds
+        out.implied = self.implied + other.implied
         return out
 
     def to_table(self):
@@ -133,6 +147,7 @@ class Extremes(WithPairs):
         return {
             "extremes_strata": texts_of_labels(self.weights),
             "extremes_rounds": self.rounds,
+            "extremes_implied": self.implied,
             "extremes_weights": np.array(list(self.weights.values()), dtype=float),
             "extremes_numbers": np.array(
                 [*self.q, *self.v, *self.gap, self.propensity]
@@ -148,7 +163,7 @@ class Extremes(WithPairs):
         weights = {labels(text): weight for text, weight in pairs}
         pairs = (tuple(model[k : k + 2]) for k in (0, 2, 4))
         out = cls(weights, *pairs, propensity)
-        out.rounds = table["extremes_rounds"]
+        out.rounds, out.implied = table["extremes_rounds"], table["extremes_implied"]
         return out
 
 
@@ -225,6 +240,9 @@ class LargestDeviation:
     """Finds the `Reach` of a value from its sums and the extremes of its rounds."""
 
     of_halves = True
+    # Share of the policy that regions of contexts lack, where asked; None: no weights
+    # that propensities imply are known
+    regional = 0.0
     has_rows_of_files = True  # whether files can be asked for the rounds of the value
 
     def __init__(
@@ -324,8 +342,24 @@ class LargestDeviation:
         largest, source = self._largest(strata, max_weight, spare)
         worst, best = self._corners(value, largest, limits)
         weight = None if source is None else float(largest.max())
-        of_group = self._of_group(value, limits)
-        return Reach(low, high, best, worst, weight, source, of_group, self.lost)
+        about = self._of_group(value, limits), self.lost
+        tells = source == LOGGED and self.regional is not None
+        implied = self._implied(value, limits, weight) if tells else ()
+        return Reach(low, high, best, worst, weight, source, *about, implied)
+
+    def _implied(self, value, limits, largest):
+        """Return what the log may lack: one `ImpliedWeights`, or none."""
+        estimate, implied = value._estimate, self.extremes.implied
+        if len(estimate.frame.strata) > 1 or not (implied[:-1].any() or self.regional):
+            return ()
+        above = np.cumsum(implied[-2::-1])[::-1] / implied[-1]
+        (low, _), (_, high) = self._corners(value, np.zeros(1), limits)
+        heaviest = estimate.frame.heaviest
+        counts = [value.value + change / heaviest for change in (low, high)]
+        down, up = counts[1] - limits[0], limits[1] - counts[0]
+        above = np.maximum(above - self.lost, 0.0)
+        about = largest, value.n_rounds, down, up, self.regional
+        return (ImpliedWeights(tuple(above.tolist()), *about),)
 
     def _largest(self, strata, max_weight, spare):
         """Return the largest weight of every stratum, and where it comes from."""

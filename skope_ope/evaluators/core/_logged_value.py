@@ -81,6 +81,8 @@ class _MeanReward:
 class MeanDeviation(LargestDeviation):
     """How far a reward may lie from the mean: there are no importance weights."""
 
+    regional = None
+
     def __init__(self, limits, seen):
         super().__init__(_MeanReward(), limits, Extremes(), seen=seen)
 

@@ -23,6 +23,7 @@ from skope_ope.evaluators.core._evidence import (
     width_where_weights_tell,
 )
 from skope_ope.evaluators.core._halves import deviations_of_sums
+from skope_ope.evaluators.core._implied_weights import only_propensities
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
 from skope_ope.evaluators.core._lift import RelativeGains
@@ -334,6 +335,9 @@ class PolicyValue(
     @cached_property
     def _width(self):
         """Width of the rewards where only weights tell what the log may lack."""
+        known = getattr(self._find_reach, "regional", None) is not None
+        if known and self._log is not None and only_propensities(self._log):
+            return None  # the interval allows for what may be lacking
         return width_where_weights_tell(self._log)
 
     @property

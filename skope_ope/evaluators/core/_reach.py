@@ -47,6 +47,7 @@ class Reach:
     # Share of the policy's decisions of which the logs tell nothing: what they bring
     # lies anywhere in the range
     lost: float = 0.0
+    implied: tuple = ()  # `ImpliedWeights` of what the logs may lack
 
     @property
     def up(self):
@@ -77,6 +78,7 @@ class Reach:
             (self._lost_span + other._lost_span) / span
             if span  # rewards that are all alike have no range
             else (self.lost + other.lost) / 2,
+            (*self.implied, *(one.turned for one in other.implied)),
         )
 
     @property

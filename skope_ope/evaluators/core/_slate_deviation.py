@@ -116,6 +116,7 @@ class SlateFormula:
 class SlateDeviation(LargestDeviation):
     """Finds the `Reach` of a value of slates: a round is as heavy as the heaviest."""
 
+    regional = None
     has_rows_of_files = False
 
     # `halves`: sums of the terms in two halves, where others are among the sums of the

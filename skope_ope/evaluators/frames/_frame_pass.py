@@ -17,6 +17,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._design import Frame, weight_of
 from skope_ope.evaluators.core._engine import offset_of
+from skope_ope.evaluators.core._implied_weights import EDGES, left_and_rest
 from skope_ope.evaluators.core._largest_deviation import Extremes
 from skope_ope.evaluators.core._loggers import SURE
 from skope_ope.evaluators.core._part_pass import JobPlan
@@ -318,14 +319,40 @@ class FrameExtremes:
             if block.p is not None:
                 least = asking.least(block.counted(block.p))
                 readers["propensity"] = lambda answers: answers.least(least)
+            if w is rounds.w and self._tells_implied(block):
+                self._ask_implied(block, w)
         if rounds.v is not None:
             q, v = rounds.q + rounds.offset, rounds.v + rounds.offset  # plain rewards
             for name, one in ("q", q), ("v", v), ("gap", rounds.v - rounds.q):
                 readers[name] = self.whole.ask_ends(one)
 
+    def _tells_implied(self, block):
+        known = block.p is not None and block.logging_proba is None
+        return known and not block.has_several_loggers
+
+    def _ask_implied(self, block, w):
+        """Ask for the mass above every edge of the implied weights."""
+        asking, define = self.whole.asking, block.query.define
+        left, rest = map(define, left_and_rest(w, block.p))
+        below = block.p < 1.0
+        names = [
+            asking.sum(block.weighed(where(below & (left > edge * rest), left, 0.0)))
+            for edge in EDGES.tolist()
+        ]
+        every = asking.sum(block.omega)
+
+        def read(answers):
+            above = np.array([*map(answers.total, names), 0.0])
+            return np.append(above[:-1] - above[1:], answers.total(every))
+
+        self.readers["implied"] = read
+
     def __call__(self, found):
         known = {name: read(found.answers) for name, read in self.readers.items()}
+        implied = known.pop("implied", None)
         out = Extremes(**known)
+        if implied is not None:
+            out.implied = implied
         out.rounds = found.rounds_of_halves
         return out
 

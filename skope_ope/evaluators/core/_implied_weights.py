@@ -1,0 +1,222 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Weights that a log implies and may not hold: holes that its own weights do not show.
+
+Where a log tells the propensity p of the logged action alone, all other actions share
+1 - p. If the policy takes them with probability 1 - pi, one of them has at least the
+weight
+
+.. math:: u = \frac{1 - \pi}{1 - p},
+
+and with two actions just that. The largest logged weight :math:`w_0` bounds the others
+only if such rounds were logged. If not, a share
+
+.. math:: M(\tau) = \frac1n \sum_i \omega_i (1 - \pi_i)\, 1\{u_i > \tau\}, \qquad
+    \tau \ge w_0,
+
+of what the policy does may be missing, and larger weights up to :math:`\tau` may be
+rare: with h from the value to its limit, and R from it to the end of the range,
+
+.. math:: h' = \min_\tau \sqrt{h^2 + (3 R / n)^2 (\tau^2 - w_0^2)} + M(\tau) R.
+
+Each side has its own R, from what a round of weight zero counts as: a policy whose
+missing rounds count as zero can only be better than its value, where rewards are.
+
+With more than two actions, others may share 1 - p, and u is below the largest weight.
+Then contexts help: weights average to one in every region of them. A region that trees
+find, on other rounds, where they average to 1 - d, and where n_R rounds are too many
+for chance, lacks
+
+.. math:: S = \frac{n_R d}{n}, \qquad \frac{n_R ((1 - d) \ln(1 - d) + d)}{\ln 40} >
+    \max(w_0,\; q_{.9}(u)).
+"""
+
+from copy import copy
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs.checks._context_columns import context_columns, sampled_rows
+from skope_ope.logs.sums._log_sums import has_field
+
+EDGES = 2.0 ** (np.arange(57) / 4)  # of implied weights: 1 to 16,384
+STEPS = 1000, 100  # per one, of propensities that were rounded to 3 or 2 digits
+ROUNDED = 1e-9  # relative, of a multiple of such a step
+TO_INTEGER = 1.5 * 2.0**52  # what is added to it and subtracted loses its fraction
+TWICE = 2.0  # an interval that is so much wider warns
+MISSING_WEIGHT = "missing_weight"
+
+
+def only_propensities(logs):
+    """Whether propensities are all that tells what a log may lack."""
+    loggers = getattr(logs, "loggers", None)
+    if loggers is not None and len(loggers) > 1:
+        return False
+    return has_field(logs, "propensity") and not has_field(logs, "logging_proba")
+
+
+def left_and_rest(w, p):
+    """Return 1 - pi and 1 - p of rounds, or columns; rounded p are taken as smaller."""
+    half = 0.0
+    for step in STEPS:  # the coarser one stays
+        near = np.absolute(p * step - ((p * step + TO_INTEGER) - TO_INTEGER))
+        half = np.where(near <= ROUNDED * step, 0.5 / step, half)
+    return np.maximum(1.0 - w * p, 0.0), 1.0 - p + half
+
+
+def implied_mass(block, w, largest):
+    """Return the mass of 1 - pi by bin of implied weights, and last that of all."""
+    # `largest`: a weight that was logged. Implied ones up to it do not matter.
+    found, p = np.zeros(len(EDGES) + 1), block.p
+    found[-1] = len(w) if block.omega is None else block.omega.sum()
+    least = 1.0 - block.extremes(p)[1]
+    if least > 0 and largest * least >= 1.0:
+        return found  # whatever the policy does
+    mask = (1.0 - w * p > largest * (1.0 - p)) & (p < 1.0)
+    if block.entering is not None:
+        mask &= block.entering
+    rows = np.flatnonzero(mask)
+    if len(rows):
+        left, rest = left_and_rest(w[rows], p[rows])
+        bins = np.searchsorted(EDGES, left / rest)  # at an edge: not above it
+        mass = left if block.omega is None else left * block.omega[rows]
+        found[:-1] = np.bincount(bins, mass, len(EDGES) + 1)[1:]
+    return found
+
+
+@dataclass(frozen=True)
+class ImpliedWeights:
+    """What a log may lack of a policy, and how far that may move a value."""
+
+    mass: tuple  # share of the policy above each of `EDGES`
+    largest: float  # weight that was logged
+    n_rounds: int
+    down: float  # by how much the part that is missing may be worse than it counts
+    up: float  # or better
+    regional: float = 0.0  # share of the policy that regions of contexts lack
+
+    @property
+    def share(self):
+        """Share of the policy that may be missing."""
+        first = int(np.searchsorted(EDGES, self.largest))
+        return max(self.mass[max(first - 1, 0)], self.regional)
+
+    @property
+    def turned(self):
+        """Return the same for the value with its sign turned."""
+        return replace(self, down=self.up, up=self.down)
+
+    def further(self, below, above):
+        """Return by how much further the limits below and above a value may lie."""
+        return self._further(below, self.down), self._further(above, self.up)
+
+    def _further(self, size, most):
+        if not most > 0:
+            return 0.0
+        missing = self.regional * most
+        first = int(np.searchsorted(EDGES, self.largest))
+        larger = np.append(self.largest, EDGES[first:])
+        mass = np.append(self.mass[max(first - 1, 0)], self.mass[first:])
+        jump = (3 * most / self.n_rounds) ** 2 * (larger**2 - self.largest**2)
+        return float(np.min(np.sqrt(size**2 + jump) - size + mass * most)) + missing
+
+
+def further(implied, low, high, value):
+    """Return limits of a value that allow for what its log may lack; and warnings."""
+    width = high - low
+    for one in implied:
+        down, up = one.further(value - low, high - value)
+        low, high = low - down, high + up
+    share = max((one.share for one in implied), default=0.0)
+    if not width > 0 or (high - low < TWICE * width and not _regional(implied)):
+        return low, high, []
+    text = (
+        f"the log may lack {figure(share)} of what this policy does: no logged round "
+        f"has a weight above {figure(implied[0].largest)}, and the other actions of "
+        f"these rounds may have larger ones. The interval allows for it and is "
+        f"{figure((high - low) / width)} times as wide. Give logging_proba, the "
+        "probabilities of all actions, or collect more rounds."
+    )
+    return low, high, [LowOverlapWarning(text, share, MISSING_WEIGHT)]
+
+
+def _regional(implied):
+    return any(one.regional > 0 for one in implied)
+
+
+# -- regions of contexts in which weights are missing ----------------------------------
+MOST_FLOAT32 = float(np.finfo(np.float32).max)
+MOST_ROWS = 20_000  # of a log: a sample of more
+CLIPPED_AT = 10.0  # weights that trees learn
+LEAVES, LEAST_ROWS, LEAST_SHARE = 16, 20, 200  # of a tree; rounds of a leaf
+BELOW = 0.25, 0.5  # of the mean weight: what a region predicts
+CHANCE = log(2 / 0.05)
+
+
+def regional_share(logs, w, omega=None, random_state=0):
+    """Return the share of a policy that regions of contexts lack, with their rounds."""
+    # the trees are fitted on other rounds, of other groups, than those of a region
+    n, random = len(logs), check_random_state(random_state)
+    if logs.n_actions < 3 or not logs.n_features or n < 5 * LEAST_ROWS:
+        return 0.0, 0
+    rows = sampled_rows(n, MOST_ROWS, random) if n > MOST_ROWS else np.arange(n)
+    p, w = logs.propensity[rows], w[rows]
+    omega = np.ones(len(rows)) if omega is None else omega[rows]
+    columns = context_columns(logs.context, None if n <= MOST_ROWS else rows)
+    X = np.column_stack([one.values for one in columns])
+    X = np.clip(X, -MOST_FLOAT32, MOST_FLOAT32)
+    group = None if logs.group_index is None else logs.group_index[rows]
+    predicted = _predicted(X, np.minimum(w, CLIPPED_AT), omega, group, random)
+    left, rest = left_and_rest(w, p)
+    u = left / rest
+    mean, found = float(omega @ np.minimum(w, CLIPPED_AT)) / omega.sum(), (0.0, 0)
+    for share in BELOW:
+        inside = predicted < share * mean
+        mass, rounds = float(omega[inside].sum()), int(inside.sum())
+        d = 1 - float(omega[inside] @ w[inside]) / mass if mass else 0.0
+        if not d > 0:
+            continue
+        surprise = (1 - d) * log(1 - d) + d if d < 1 else 1.0
+        largest = max(float(w.max()), float(np.quantile(u[inside], 0.9)))
+        if rounds * surprise / CHANCE > largest:
+            found = max(found, (mass * d / float(omega.sum()), rounds))
+    return found
+
+
+def with_regions(value, logs):
+    """Return a value whose intervals allow for what regions of contexts lack."""
+    find, terms = value._find_reach, getattr(value._rows, "_terms", None)
+    known = getattr(find, "regional", None) is not None and hasattr(terms, "source")
+    if not known or not find.evaluator.requires.weights or not only_propensities(logs):
+        return value
+    share, _ = regional_share(logs, terms.numbers[0], value._rows.design.omega)
+    if not share > 0:
+        return value
+    out = copy(value)
+    out._find_reach = copy(find)
+    out._find_reach.regional = share
+    out.__dict__.pop("_usual_reach", None)
+    return out
+
+
+def _predicted(X, y, omega, group, random):
+    """Return what trees that were fitted on other rounds predict."""
+    from sklearn.model_selection import GroupKFold, KFold
+    from sklearn.tree import DecisionTreeRegressor
+
+    leaf = max(LEAST_ROWS, len(y) // LEAST_SHARE)
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=LEAVES, min_samples_leaf=leaf, random_state=random
+    )
+    folds = KFold(5, shuffle=True, random_state=random)
+    if group is not None:
+        folds = GroupKFold(min(5, len(np.unique(group))))
+    predicted = np.empty(len(y))
+    for train, test in folds.split(X, y, group):
+        tree.fit(X[train], y[train], sample_weight=omega[train])
+        predicted[test] = tree.predict(X[test])
+    return predicted
