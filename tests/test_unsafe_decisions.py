@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import GridSearchCV
 
@@ -28,7 +29,6 @@ from skope_ope import (
     verdict,
 )
 from skope_ope.__main__ import main
-from skope_ope.audit import VerdictThresholds
 from skope_ope.exceptions import PropensityWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -98,21 +98,26 @@ def seems_better(comparison):
 
 
 # -- what the log may lack -------------------------------------------------------------
+def missing(interval):
+    return [one for one in interval.warnings if one.name == "missing_weight"]
+
+
 @pytest.mark.parametrize("sign", [1, -1], ids=["deploy", "keep"])
 def test_a_hole_stops_every_decision_alike(sign):
     logs, policy, _ = hole(sign=sign, reward_range=(min(sign, 0), max(sign, 0)))
     found = compare_policies({"new": policy}, logs)
-    assert seems_better(found)
+    assert not seems_better(found)
     assert found.decision == "undecided"
-    assert "the log may lack part of what this policy does" in found.sentence
     told = report({"new": policy}, logs)
     assert told.decision == "undecided"
     gain = found.differences["new"]
+    low, high = gain.confidence_interval()
+    assert missing(gain.confidence_interval())
+    assert low < sign * -0.0155 < high
     for value in (gain, pickle.loads(pickle.dumps(gain))):
-        reasons = value.verdict.reasons
-        [reason] = [one for one in reasons if one.name == "missing_weight"]
-        assert reason.severity == "error"
-        assert reason.found.startswith("Mean weight 0.9")
+        assert value.confidence_interval() == pytest.approx((low, high), rel=1e-9)
+        [reason] = [r for r in value.verdict.reasons if r.name == "missing_weight"]
+        assert reason.severity != "note"
         assert "logging_proba" in reason.text
 
 
@@ -120,7 +125,7 @@ def test_the_missing_weight_is_that_of_either_policy_unless_shares_are_known():
     logs, policy, _ = hole()
     stay = np.eye(4)[(logs.context[:, 0] > 0).astype(int)]
     found = compare_policies({"new": stay, "old": policy}, logs, baseline="old")
-    assert seems_better(found)
+    assert not seems_better(found)
     assert found.decision == "undecided"
     n = 300
     action = (np.arange(n) % 10 < 6).astype(int)  # by chance less than expected
@@ -131,7 +136,7 @@ def test_the_missing_weight_is_that_of_either_policy_unless_shares_are_known():
 
 
 @pytest.mark.parametrize("evaluator", ["DRns", "RejectionSampling", "SNIPS"])
-def test_every_evaluator_of_a_fixed_policy_knows_the_mean_weight(evaluator):
+def test_every_evaluator_of_a_fixed_policy_knows_what_the_log_may_lack(evaluator):
     random, n = np.random.default_rng(0), 20_000
     hidden = random.random(n) < 0.12  # where the logger never takes action 1
     mu = np.tile([0.997 / 3] * 3 + [0.003], (n, 1))
@@ -142,24 +147,18 @@ def test_every_evaluator_of_a_fixed_policy_knows_the_mean_weight(evaluator):
     logs = BanditLogs(hidden[:, None] * 1.0, action, reward, p)
     found = compare_policies({"new": ConstantPolicy(1)}, logs, evaluator=evaluator)
     assert found.decision == "undecided"
-    names = [one.name for one in found.differences["new"].verdict.alarms]
+    names = [one.name for one in found.differences["new"].verdict.reasons]
     assert "missing_weight" in names
 
 
-def test_the_remedy_works_and_the_name_overrides():
+def test_the_remedy_works():
     logs, policy, mu = hole()
     known = logs.replace(logging_proba=mu)
     found = compare_policies({"new": policy}, known)
-    assert "may lack part" not in found.sentence
+    assert not missing(found.differences["new"].confidence_interval())
     for accepted in (["missing_weight"], ("missing_weight", "tail")):
         found = compare_policies({"new": policy}, logs, accepted=accepted)
-        assert found.decision == "deploy"
-        assert "Mind: mean weight 0.9" in found.sentence
-        thresholds = VerdictThresholds(accepted=accepted)
-        told = report({"new": policy}, logs, thresholds=thresholds)
-        assert told.decision == "deploy"
-        gain = found.differences["new"]
-        assert verdict(gain, thresholds=thresholds).answer != "not supported"
+        assert found.decision == "undecided"  # it is in the interval
     with pytest.raises(TypeError, match="accepted must be a collection"):
         compare_policies({"new": policy}, logs, accepted="missing_weight")
 
@@ -174,7 +173,7 @@ def test_files_and_merged_days_say_the_same(tmp_path):
     rule = FunctionPolicy(lambda X: np.where(X["b"] > 1.645, 2, (X["a"] > 0) * 1))
     lazy = scan_logs(tmp_path, **named, context=list("abc"), actions=[0, 1, 2, 3])
     found = compare_policies({"new": rule}, lazy)
-    assert seems_better(found)
+    assert not seems_better(found)
     assert found.decision == "undecided"
     halves = [
         summarize({"new": policy[rows]}, logs[rows], evaluators=["IPS", "SNIPS"])
@@ -182,7 +181,10 @@ def test_files_and_merged_days_say_the_same(tmp_path):
     ]
     total = sum(halves)
     gain = total.values()["new", "IPS"] - total.logged_value()
-    assert "missing_weight" in [one.name for one in gain.verdict.alarms]
+    assert missing(gain.confidence_interval())
+    whole = summarize({"new": policy}, logs, evaluators=["IPS", "SNIPS"])
+    whole = whole.values()["new", "IPS"] - whole.logged_value()
+    assert_allclose(gain.confidence_interval(), whole.confidence_interval())
 
 
 REQUIREMENTS = {"policy.gain.upper < 0": False, "policy.upper < logger": False}
@@ -203,9 +205,6 @@ def test_the_gate_shares_the_rule(tmp_path, capsys, requirement, holds):
     [gate] = record["requirements"]
     assert gate["holds"] is holds
     assert code == (0 if holds else 1)
-    if not holds:
-        assert "missing_weight" in gate["because"]
-        assert main(["evaluate", str(path), *words, "--accept", "missing_weight"]) == 0
 
 
 @pytest.mark.frames
@@ -238,7 +237,6 @@ def test_wrong_estimates_stop_what_wrong_records_stop(world, name):
     logs, policy = estimated(world()), ConstantPolicy(1)
     with pytest.warns(PropensityWarning, match="Estimate them with a classifier"):
         found = compare_policies({"new": policy}, logs)
-    assert seems_better(found)
     assert found.decision == "undecided"
     told = report({"new": policy}, logs)
     assert told.headline == "No decision yet: correct the log first"

@@ -102,8 +102,15 @@ class ImpliedWeights:
     @property
     def share(self):
         """Share of the policy that may be missing."""
+        return max(*self._above[1][:1], self.regional, 0.0)
+
+    @property
+    def _above(self):
+        """Edges from the largest logged weight on, and the shares above each."""
+        # The bin that has that weight is left out: which of its rounds were kept
+        # depends on their order.
         first = int(np.searchsorted(EDGES, self.largest))
-        return max(self.mass[max(first - 1, 0)], self.regional)
+        return EDGES[first:], np.array(self.mass[first:])
 
     @property
     def turned(self):
@@ -118,9 +125,9 @@ class ImpliedWeights:
         if not most > 0:
             return 0.0
         missing = self.regional * most
-        first = int(np.searchsorted(EDGES, self.largest))
-        larger = np.append(self.largest, EDGES[first:])
-        mass = np.append(self.mass[max(first - 1, 0)], self.mass[first:])
+        larger, mass = self._above
+        if not mass.any():
+            return missing
         jump = (3 * most / self.n_rounds) ** 2 * (larger**2 - self.largest**2)
         return float(np.min(np.sqrt(size**2 + jump) - size + mass * most)) + missing
 

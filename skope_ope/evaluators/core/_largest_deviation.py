@@ -354,7 +354,7 @@ class LargestDeviation:
             return ()
         above = np.cumsum(implied[-2::-1])[::-1] / implied[-1]
         (low, _), (_, high) = self._corners(value, np.zeros(1), limits)
-        heaviest = estimate.frame.heaviest
+        heaviest = estimate.frame.heaviest * value.n_rounds / implied[-1]
         counts = [value.value + change / heaviest for change in (low, high)]
         down, up = counts[1] - limits[0], limits[1] - counts[0]
         above = np.maximum(above - self.lost, 0.0)

@@ -107,7 +107,8 @@ def test_intervals_are_the_pure_functions():
     assert_allclose(delta, delta_ratio_interval(*numbers))
     # the default is Fieller's where both intervals are Student's
     assert lift.confidence_interval().method == "gamma"
-    new, base = pair(logs=logs_of(LOGS.reward + np.linspace(0, 1, N)))
+    known = {"logging_proba": LOGS.logging_proba}  # nothing may be lacking
+    new, base = pair(logs=logs_of(LOGS.reward + np.linspace(0, 1, N), **known))
     default, fieller, _ = limits(new.lift(base))
     assert default.method == "fieller"
     assert_allclose(default, fieller, rtol=1e-12)
