@@ -7,16 +7,17 @@ What does a log not know? Holes, and propensities that are estimated
 
 A log tells nothing about an action that the logger never takes. Propensities of the
 logged actions look right even then. If the log also has the logger's probabilities of
-all actions (``logging_proba``), the hole is known. With `propensity` alone, the mean
-weight shows it. Weights of a policy have mean one, unless the log lacks a part of what
-the policy does.
+all actions (``logging_proba``), the hole is known. With `propensity` alone, what it
+leaves to other actions implies how heavy their rounds would be. The interval allows for
+weights that are implied and were not logged, and comparisons for regions of contexts in
+which weights average far below one.
 
 Propensities that a model estimates are another case. They are as good as the model. A
 logistic regression cannot follow a logger that prefers an action at both ends of a
 column. If a rule chose the action, no estimate makes sense.
 
-In both cases the interval of a gain may be narrow and wrong. So decisions check the
-mean weight, and test estimated propensities as logged ones. This script counts wrong
+In the second case the interval of a gain may be narrow and wrong. So decisions check
+the mean weight, and test estimated propensities as logged ones. This script counts wrong
 decisions of :func:`~skope_ope.compare_policies` and of :func:`~skope_ope.report` in
 worlds with known gains. It also counts how many right decisions the checks prevent in
 logs without a fault. ``--full`` draws 300 logs a cell and takes about a quarter of an
@@ -423,11 +424,11 @@ for ax, (title, groups) in zip(axes, TITLES.items(), strict=True):
 # What to take from it
 # --------------------
 #
-# - A log with `propensity` alone may lack what a policy does, and every interval is
-#   about the rest. If you can, log the probabilities of all actions: then holes are
-#   known, not guessed.
-# - The mean weight shows a hole that is several times its error. A smaller hole stays
-#   invisible, as the lines with a star show. More rounds make it visible.
+# - A log with `propensity` alone may lack what a policy does. The interval allows for
+#   what the propensities imply. If you can, log the probabilities of all actions: then
+#   holes are known, not guessed.
+# - With more than two actions a small hole stays invisible, as the lines with a star
+#   show. More rounds make it visible.
 # - Estimated propensities must pass the tests of logged ones. What the model cannot
 #   follow shows in many rounds, and not always in a few hundred. What the logger knew
 #   and the log does not contain shows in none.

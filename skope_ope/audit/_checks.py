@@ -98,6 +98,7 @@ CHECKS = (
     Check(policies.summed_weight_findings, "weights", (ACTIONS,)),
     Check(policies.weighted_reward_findings, "policy", (ACTIONS,)),
     Check(_context_balance.balance_findings, "policy", (ACTIONS,)),
+    Check(_context_balance.region_findings, "policy", (ACTIONS,)),
     Check(policies.clipping_findings, "policy", (ACTIONS,)),
     Check(policies.slate_policy_findings, "policy", (SLATES,)),
 )

@@ -7,8 +7,12 @@ from math import log
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skope_ope.evaluators.core._implied_weights import (
+    only_propensities,
+    regional_share,
+)
 from skope_ope.evaluators.core._mean_weight import SURE, UNSEEN, log_evidence
-from skope_ope.exceptions import PropensityWarning
+from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
 from skope_ope.logs.checks._context_columns import (
     capital,
     columns_tested,
@@ -29,6 +33,11 @@ MOST_BALANCED_ROUNDS = 50_000
 DISTANCE = 0.1  # standard deviations
 CLIPPED_AT = 3.0  # standard deviations: values beyond count as this far
 MOST_CONTRASTS = 10  # of a categorical column
+REGION_ADVICE = (
+    "Give logging_proba, the probabilities of all actions: it shows what the logger "
+    "never does.",
+    "compare_policies and report allow for it in their intervals; others do not.",
+)
 
 
 def balance_findings(rounds, random_state=0):
@@ -84,6 +93,22 @@ def _contrasts(column):
         if not inside.any():
             return
         yield f" = {column.labels[level]!r}", inside.astype(float)
+
+
+def region_findings(rounds, random_state=0):
+    """Return the share of a policy that regions of contexts lack, and a finding."""
+    if not rounds.has_weights or not only_propensities(rounds.logs):
+        return {}, []
+    share, n = regional_share(rounds.logs, rounds.w, rounds.omega, random_state)
+    facts = {"share that regions of contexts lack": share}
+    if not share > 0:
+        return facts, []
+    found = (
+        f"In {n:,} rounds, a region of contexts, the weights average far less than "
+        f"one: about {share:.1%} of what this policy does may not be in the log."
+    )
+    about = {"number": share, "effect": share, "category": LowOverlapWarning}
+    return facts, [Finding("missing_region", "warning", found, REGION_ADVICE, **about)]
 
 
 class _Measure:

@@ -142,7 +142,7 @@ def further(implied, low, high, value):
     if not width > 0 or (high - low < TWICE * width and not _regional(implied)):
         return low, high, []
     text = (
-        f"the log may lack {figure(share)} of what this policy does: no logged round "
+        f"the log may lack {share:.1%} of what this policy does: no logged round "
         f"has a weight above {figure(implied[0].largest)}, and the other actions of "
         f"these rounds may have larger ones. The interval allows for it and is "
         f"{figure((high - low) / width)} times as wide. Give logging_proba, the "
