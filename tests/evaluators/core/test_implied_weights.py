@@ -12,6 +12,8 @@ from skope_ope import (
     BanditLogs,
     DirectMethod,
     DoublyRobust,
+    audit,
+    compare_policies,
     evaluate,
     scan_logs,
     summarize,
@@ -166,3 +168,51 @@ def test_all_sources_say_the_same(tmp_path, weighted):
             assert_allclose(other, whole, rtol=1e-9)
             names = [[w.name for w in one.warnings] for one in (other, whole)]
             assert names[0] == names[1]
+
+
+def region(seed=0, n=3_000, lost=True):
+    """Three actions: others share what an action in a hole would have."""
+    random = np.random.default_rng(seed)
+    x = random.random((n, 2))
+    mu = np.full((n, 3), 1 / 3)
+    inside = (x[:, 0] < 0.2) & lost
+    mu[inside] = 0.6, 0.0005, 0.3995
+    action = (mu.cumsum(axis=1) > random.random((n, 1))).argmax(axis=1)
+    reward = (random.random(n) < 0.4).astype(float)
+    p = mu[np.arange(n), action]
+    logs = BanditLogs(x, action, reward, p, actions=range(3), reward_range=(0, 1))
+    return logs, inside
+
+
+def test_a_region_without_weights_is_found_where_actions_share_the_rest():
+    logs, inside = region()
+    policy = np.tile([0.0, 1, 0], (len(logs), 1))
+    value = DoublyRobust(reward_model=0.4).fit(logs).evaluate(policy)
+    assert not value._reach().implied  # no implied weight is above the logged ones
+    facts, [found] = region_of(policy, logs)
+    share = facts["share that regions of contexts lack"]
+    assert inside.mean() - 0.03 < share < inside.mean() + 0.01
+    assert (found.severity, found.name) == ("warning", "missing_region")
+    compared = compare_policies({"new": policy}, logs, reward_model=0.4)
+    wide = compared["new"].confidence_interval()
+    low, high = value.confidence_interval()
+    assert wide[0] == pytest.approx(low - share * 0.4, abs=0.02)
+    assert wide[1] == pytest.approx(high + share * 0.6, abs=0.02)
+    assert "missing_weight" in [one.name for one in wide.warnings]
+
+
+def region_of(policy, logs):
+    found = audit(policy, logs)
+    return found.facts, [one for one in found.findings if one.name == "missing_region"]
+
+
+@pytest.mark.parametrize("n_features", [0, 2])
+def test_right_logs_lack_no_region(n_features):
+    for seed in range(10):
+        logs, _ = region(seed, lost=False)
+        if not n_features:
+            fields = logs.action, logs.reward, logs.propensity
+            logs = BanditLogs(np.zeros((len(logs), 0)), *fields)
+        policy = np.tile([0.1, 0.8, 0.1], (len(logs), 1))
+        _, found = region_of(policy, logs)
+        assert not found
