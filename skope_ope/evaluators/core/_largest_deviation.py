@@ -38,6 +38,7 @@ from skope_ope.evaluators.core._weight_bound import (
 from skope_ope.logs._labels import texts_of_labels
 
 NONE = inf, -inf  # extremes of nothing
+ROUNDING = 1e-12  # of the ends of a range
 
 
 class Extremes(WithPairs):
@@ -356,7 +357,9 @@ class LargestDeviation:
         (low, _), (_, high) = self._corners(value, np.zeros(1), limits)
         heaviest = estimate.frame.heaviest * value.n_rounds / implied[-1]
         counts = [value.value + change / heaviest for change in (low, high)]
+        least = ROUNDING * max(map(abs, limits))  # a smaller distance is none
         down, up = counts[1] - limits[0], limits[1] - counts[0]
+        down, up = (size if size > least else 0.0 for size in (down, up))
         above = np.maximum(above - self.lost, 0.0)
         about = largest, value.n_rounds, down, up, self.regional
         return (ImpliedWeights(tuple(above.tolist()), *about),)
