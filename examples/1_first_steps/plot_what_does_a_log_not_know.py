@@ -17,11 +17,11 @@ logistic regression cannot follow a logger that prefers an action at both ends o
 column. If a rule chose the action, no estimate makes sense.
 
 In the second case the interval of a gain may be narrow and wrong. So decisions check
-the mean weight, and test estimated propensities as logged ones. This script counts wrong
-decisions of :func:`~skope_ope.compare_policies` and of :func:`~skope_ope.report` in
-worlds with known gains. It also counts how many right decisions the checks prevent in
-logs without a fault. ``--full`` draws 300 logs a cell and takes about a quarter of an
-hour of CPU.
+the mean weight, and test estimated propensities as logged ones. This script counts
+wrong decisions of :func:`~skope_ope.compare_policies` and of :func:`~skope_ope.report`
+in worlds with known gains. It also counts how many right decisions the checks prevent
+in logs without a fault. ``--full`` draws 300 logs a cell and takes about a quarter of
+an hour of CPU.
 """
 
 import argparse
