@@ -153,7 +153,7 @@ class PartPass(JobPlan):
         return self.joints[name]
 
     @cached_property
-    def loggers_as_actions(self):
+    def by_logger(self):
         """The rounds with loggers in the place of actions."""
         return loggers_as_actions(self.logs)
 
