@@ -107,8 +107,9 @@ def region_findings(rounds, random_state=0):
         f"In {n:,} rounds, a region of contexts, the weights average far less than "
         f"one: about {share:.1%} of what this policy does may not be in the log."
     )
+    advice = with_dropped(REGION_ADVICE, rounds.logs)
     about = {"number": share, "effect": share, "category": LowOverlapWarning}
-    return facts, [Finding("missing_region", "warning", found, REGION_ADVICE, **about)]
+    return facts, [Finding("missing_region", "warning", found, advice, **about)]
 
 
 class _Measure:
