@@ -29,6 +29,7 @@ from skope_ope.evaluators.static import IPS, SNDR, SNIPS, DirectMethod, DoublyRo
 from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
 from skope_ope.logs._validation import has_slot_rewards
 from skope_ope.logs.checks._propensity_sums import acting_loggers
+from skope_ope.logs.checks._sample_weights import KEPT_SHARE
 from skope_ope.logs.checks._slate_logger import LOST_ROWS
 from skope_ope.logs.sums._log_sums import has_field, known_fields
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -421,6 +422,10 @@ MISFIT = (
     "the propensities do not fit the logged actions: trust no row of this table "
     "until they are corrected"
 )
+WEIGHTS_MISFIT = (
+    "sample_weight seems to hold probabilities of being kept, not their inverses: "
+    "trust no row of this table until it is corrected"
+)
 SLATES_MISFIT = (
     "the candidates or the logging policy do not fit the logged slates: trust no row "
     "of this table until they are corrected"
@@ -521,5 +526,6 @@ def misfits(logs):
 def misfit_reason(logs):
     """Return why no row is to be trusted where `misfits` finds something."""
     if not has_field(logs, "slate"):
-        return MISFIT
+        inverted = misfits(logs)[0].name == KEPT_SHARE
+        return WEIGHTS_MISFIT if inverted else MISFIT
     return ROWS_LOST if misfits(logs)[0].name == LOST_ROWS else SLATES_MISFIT

@@ -26,6 +26,7 @@ from skope_ope.logs.checks._propensity_sums import (
     rounding_error,
     uneven_weight,
 )
+from skope_ope.logs.checks._sample_weights import kept_share_finding
 
 TOO_SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
 TOO_RARE, RARE_Z = 1.1, 4.5  # over one action
@@ -44,8 +45,10 @@ def quick_propensity_findings(logs, held=None):
     # log in a thousand) and one that matters: of 5% over all actions, of 10% for one.
     what = "propensity tests"
     if logs.propensity is None:
+        kept = kept_share_finding(logs if held is None else held)
         return {what: "not possible: the log has no propensities"}, [
-            _unknown_propensities(logs)
+            *([] if kept is None else [kept]),
+            _unknown_propensities(logs),
         ]
     if logs.propensity_estimated:
         told = "none here: the propensities were estimated, and an audit tests them"
@@ -72,6 +75,9 @@ def tested_propensities(logs, held=None):
         told = f"not possible: fewer than {FEWEST_CLUSTERS} rounds"
         return {what: told}, [one for one in found if one is not None]
     inverse = InversePropensities(held, rows, names)
+    kept = kept_share_finding(held, inverse)
+    if kept is not None:  # what other tests find is due to these weights
+        return {what: kept.name}, [kept]
     found += [
         _miscounted(logs, inverse)
         or _too_small(logs, inverse)
