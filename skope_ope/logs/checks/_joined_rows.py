@@ -9,6 +9,7 @@ have slid by a row: another row's context explains what was done.
 from math import sqrt
 
 import numpy as np
+from scipy.stats import hypergeom, poisson
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import LogsWarning
@@ -31,6 +32,9 @@ LEAST_REPEATS = 10  # repeats beyond chance
 MANY_COPIES = (
     0.1  # copies in all fields: with more, halves of the log share too many rounds
 )
+FEWEST_COPIES, SHARE_OF_COPIES, MANY_AT_ONE_TIME = 3, 0.002, 0.05  # with their times
+HARDLY_CHANCE, REWARDED_SHARE = 1e-6, 0.01  # of copies that mostly have a reward
+TWICE = 3  # most rounds alike where a join has repeated some
 DETECTABLE = 0.2  # copies of this share should be seen, or the facts say they cannot
 AGREE = 0.99  # share of like choices with one probability, where one logger made them
 HARDLY_ELSE = 0.9  # of the rounds whose context came before
@@ -54,24 +58,36 @@ def repeated_findings(logs, random_state=None):
     situation, choice, whole = _round_words(logs, rows)
     copies = np.flatnonzero(first_alike(whole) < np.arange(len(rows)))
     facts = {"rounds equal to an earlier one in all fields": len(copies) / len(rows)}
+    told, found = _repeated_choices(logs, rows, situation, choice, whole, copies)
+    facts["repeated choices"] = told
+    clear = _are_no_chance(logs, rows, situation, copies)
+    certain = _rewarded_twice(logs, rows, whole, copies, clear, found)
+    if not certain and clear:
+        certain = _at_one_time(logs, rows, whole, copies)
+    worst = [one for one in (*certain, *found) if one.is_alarm]
+    worst.sort(key=lambda one: one.severity)  # an error comes first
+    return facts, worst[:1] or found
+
+
+def _repeated_choices(logs, rows, situation, choice, whole, copies):
+    """Return the fact and what is found where actions repeat beyond chance."""
     p = _chances(logs, rows)
     if isinstance(p, str):
-        facts["repeated choices"] = f"not possible: {p}"
-        return facts, _unexplained(situation, whole, copies, rows, p, logs)
+        found = _unexplained(situation, whole, copies, rows, p, logs)
+        return f"not possible: {p}", found
     test = _Repeats(situation, choice, p)
     where = "" if logs.group is None else " in a group at one time"
     where += "" if getattr(logs, "logger", None) is None else " for one logger"
-    facts["repeated choices"] = test.told(where)
+    told, found = test.told(where), []
     if test.is_alarm:
         wrong = _misfits(logs, rows, whole)
-        found = (
+        found = [
             _misled(test, rows) if wrong else _repeats_finding(test, whole, rows, logs)
-        )
-        return facts, [found]
-    if not test.open.any():
+        ]
+    elif not test.open.any():
         why = "no other choice was possible there"
-        return facts, _unexplained(situation, whole, copies, rows, why, logs)
-    return facts, []
+        found = _unexplained(situation, whole, copies, rows, why, logs)
+    return told, found
 
 
 class _Repeats:
@@ -224,6 +240,82 @@ def _unexplained(situation, whole, copies, rows, why, logs):
     advice = "Drop them if they were logged or joined twice."
     about = {"rows": pairs.ravel().tolist(), "effect": share, "category": LogsWarning}
     return [Finding("repeated_rounds", "note", found, advice, **about)]
+
+
+def _are_no_chance(logs, rows, situation, copies):
+    """Tell whether rounds that are equal in all fields are copies for certain."""
+    # Rounds of few contexts are alike by chance: then as many differ, at one time too.
+    n, n_copies, time = len(rows), len(copies), logs.timestamp
+    if n_copies < FEWEST_COPIES or n_copies <= SHARE_OF_COPIES * n:
+        return False
+    parts = logs._context_words[rows], done_words(logs)[rows]
+    alike = combined([*parts, column_words(logs.reward[rows])])
+    if time is None:
+        counts = np.unique(alike, return_counts=True)[1]
+        if np.median(counts[counts > 1]) > TWICE:
+            return False
+    else:
+        words = column_words(time[rows])
+        n_times = len(np.unique(words))
+        counts = np.unique(np.delete(alike, copies), return_counts=True)[1]
+        like = float(counts @ (counts - 1.0)) / (n - n_copies) ** 2
+        # of rounds at one time: those that differ tell how many are alike by chance
+        by_chance = (n - n_times - n_copies + 1) * like / max(1 - like, 1 / n)
+        beyond = poisson.sf(n_copies - 1, 2 * by_chance) < HARDLY_CHANCE
+        if n_times <= n / 2 or not beyond:
+            return False
+        situation = combined([situation, words])
+    tied = n - len(np.unique(situation))
+    return n_copies >= HARDLY_ELSE * tied
+
+
+def _rewarded_twice(logs, rows, whole, copies, clear, found):
+    """Find copies of rounds with a reward in particular, as of a join of feedback."""
+    n, share = len(rows), len(copies) / len(rows)
+    if not (share > REWARDED_SHARE and (clear or any(one.is_alarm for one in found))):
+        return []
+    rewarded = logs.reward[rows] != 0
+    n_copies, total = int(rewarded[copies].sum()), int(rewarded.sum())
+    chance = hypergeom.sf(n_copies - 1, n, total, len(copies))
+    if not chance < HARDLY_CHANCE:
+        return []
+    text = (
+        f"{share:.1%} of the rounds equal an earlier one in all fields, and "
+        f"{n_copies / len(copies):.0%} of these have a reward, of the others "
+        f"{(total - n_copies) / (n - len(copies)):.1%}: rounds with a reward are "
+        "counted twice."
+    )
+    advice = (
+        "Positive feedback was joined or appended twice: drop the copies. They raise "
+        "the value of every policy."
+    )
+    return [_copies_finding("error", text, advice, rows, whole, copies, float(chance))]
+
+
+def _at_one_time(logs, rows, whole, copies):
+    """Find copies whose timestamps are equal, too, where times tell rounds apart."""
+    if logs.timestamp is None:
+        return []
+    share = len(copies) / len(rows)
+    text = (
+        f"{len(copies):,} of {len(rows):,} rounds equal an earlier one in all fields, "
+        "their timestamps included, and hardly a round differs from another of its "
+        "time and context."
+    )
+    advice = (
+        "The same rounds were logged or joined twice: drop the copies, before any "
+        "split. Standard errors and reward models take them for independent rounds."
+    )
+    severity = "error" if share >= MANY_AT_ONE_TIME else "warning"
+    return [_copies_finding(severity, text, advice, rows, whole, copies, len(copies))]
+
+
+def _copies_finding(severity, text, advice, rows, whole, copies, number):
+    first = first_alike(whole)[copies[:5]]
+    pairs = np.column_stack([rows[first], rows[copies[:5]]])
+    about = {"rows": pairs.ravel().tolist(), "category": LogsWarning}
+    about |= {"number": number, "effect": len(copies) / len(rows)}
+    return Finding("repeated_rounds", severity, text, advice, **about)
 
 
 def _chances(logs, rows):

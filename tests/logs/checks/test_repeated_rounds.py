@@ -261,3 +261,68 @@ def test_any_legal_log(logs):
     assert found == []
     assert 0 <= facts[SHARE] < 1
     assert facts[TEST]
+
+
+# -- copies with their timestamps, and of rounds with a reward -------------------------
+def appended(columns, more, times=None, **fields):
+    """Logs with copies of some rows at the end, times included."""
+    rows = np.append(np.arange(len(columns[0])), more).astype(int)
+    if times is not None:
+        fields["timestamp"] = times
+    return logs_of(columns, rows, **fields)
+
+
+def copies_found(logs):
+    return _joined_rows.repeated_findings(logs)[1]
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize(
+    ("share", "severity"), [(0.01, "warning"), (0.06, "error"), (0.001, None)]
+)
+def test_copies_with_their_timestamps_are_seen(share, severity, grouped):
+    for seed in range(5):
+        for context in (None, flags, users):
+            columns = softmax_rounds(seed, N, 1, 4, context)
+            rng = np.random.default_rng(seed)
+            more = rng.choice(N, int(share * N), replace=False)
+            times = np.sort(rng.uniform(0, 86_400, N))
+            about = {"group": np.arange(N) // 5} if grouped else {}
+            found = copies_found(appended(columns, more, times, **about))
+            assert [one.severity for one in found] == ([severity] if severity else [])
+            assert copies_found(appended(columns, [], times, **about)) == []
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_copies_of_rewarded_rounds_are_an_error(share):
+    for seed in range(5):
+        columns = softmax_rounds(seed)
+        rewarded = np.flatnonzero(columns[2])
+        rng = np.random.default_rng(seed)
+        more = rng.choice(rewarded, min(int(share * N), len(rewarded)), replace=False)
+        for times in (None, np.arange(N) * 1.5):
+            [found] = copies_found(appended(columns, more, times))
+            assert found.severity == "error"
+            assert "rounds with a reward are counted twice" in found.found
+
+
+def second_times(rng, per_second):
+    return np.sort(rng.integers(0, int(N / per_second), N))
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("context", [None, flags, users, "blank"])
+@pytest.mark.parametrize("rate", [0.02, 0.8])
+def test_right_logs_have_no_copies(context, rate):
+    blank = context == "blank"
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        given = (lambda rng, n: np.zeros((n, 1))) if blank else context
+        x, action, _, p = softmax_rounds(seed, N, 1, 4, given)
+        reward = (rng.random(N) < rate).astype(float)
+        columns = x, action, reward, p
+        for times in (None, second_times(rng, 0.5), second_times(rng, 1.4)):
+            found = copies_found(appended(columns, [], times))
+            assert not any(one.is_alarm for one in found)
