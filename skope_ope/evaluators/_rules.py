@@ -526,6 +526,6 @@ def misfits(logs):
 def misfit_reason(logs):
     """Return why no row is to be trusted where `misfits` finds something."""
     if not has_field(logs, "slate"):
-        inverted = misfits(logs)[0].name == KEPT_SHARE
+        inverted = any(one.name == KEPT_SHARE for one in misfits(logs))
         return WEIGHTS_MISFIT if inverted else MISFIT
     return ROWS_LOST if misfits(logs)[0].name == LOST_ROWS else SLATES_MISFIT
