@@ -446,8 +446,10 @@ def test_actions_in_place_of_probabilities():
         FITTED.evaluate(wrong)
     with refused(r"actions, or .* floats", TypeError):
         FITTED.evaluate((CODES == 0).astype(int))
-    agrees = LABELS[CODES] == "a"  # what is meant by the probability of the logged
-    assert FITTED.score(agrees) == FITTED.score(ope.ConstantPolicy("a"))
+    agrees = LABELS[CODES] == "a"  # or whether a rule takes an action, or was right
+    with refused(r"vector of booleans: .* policy\.astype\(float\)", TypeError):
+        FITTED.evaluate(agrees)
+    assert FITTED.score(agrees.astype(float)) == FITTED.score(ope.ConstantPolicy("a"))
 
 
 # -- reward models and folds ----------------------------------------------------------

@@ -223,8 +223,7 @@ def _probability_array(policy, logs):
     check_row_labels("policy", policy, logs)
     policy = as_array("policy", policy, logs.actions)
     kind = policy.dtype.kind
-    # booleans tell where a policy agrees with the log, unless actions are booleans
-    if policy.ndim == 1 and kind in ("iub" if logs.actions.dtype.kind == "b" else "iu"):
+    if policy.ndim == 1 and kind in "iub":
         what = "booleans" if kind == "b" else "integers"
         raise TypeError(
             f"policy is a vector of {what}: actions, or probabilities? Pass labels of "

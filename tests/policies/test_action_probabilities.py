@@ -251,6 +251,7 @@ THIRDS = np.full((60, 3), 1 / 3)
         (THIRDS[1:], ValueError, r"\(59, 3\), but the logs have 60 .*with_c"),
         (np.ones(60), ValueError, r"of shape \(60,\) .*logged action only"),
         (CODES, TypeError, r"vector of integers: .*labels\[:, None\] == logs\.actions"),
+        (CODES > 0, TypeError, r"vector of booleans: actions, or pr.*astype\(float\)"),
         (0.9 * THIRDS, ValueError, "must sum to 1 over the actions"),
         (np.tile([1.5, -0.5, 0], (60, 1)), ValueError, "not be negative, got -0.5"),
         (np.nan * THIRDS, ValueError, "policy must sum.* got nan.* Give every"),
