@@ -174,7 +174,7 @@ def test_labels_masked_values_and_propensities_of_loggers():
     with refused(r"timestamp is missing at row 5 \(1 such"):
         build(timestamp=put(days, 5, np.datetime64("NaT")))
     masked = np.ma.masked_array(FIELDS["reward"], mask=np.arange(N) == 4)
-    with refused("reward is masked at row 4: drop these rows"):
+    with refused("reward is masked at row 4. Drop them only if feedback"):
         build(reward=masked)
     assert build(reward=np.ma.masked_array(FIELDS["reward"])).reward[4] == 1
     for value in (-0.1, 1.1):

@@ -40,8 +40,8 @@ def as_numbers(name, values, ndim=1, finite=True, first="row"):
         found = plain(array.flat[0]) if array.size else None
         raise TypeError(
             f"{name} must hold numbers, got dtype {array.dtype} (first entry "
-            f"{found!r}). Convert it first, e.g. with np.asarray(..., dtype=float), "
-            "and drop or fill missing entries."
+            f"{found!r}). Convert it first, e.g. with np.asarray(..., dtype=float). "
+            f"If entries are missing: {remedy_of(name)}"
         )
     if array.ndim != ndim:
         remedy = ""
@@ -65,8 +65,7 @@ def as_array(name, values, labels=None):
         values = by_label(name, values, labels)
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = np.argwhere(np.ma.getmaskarray(values))[0][0]
-        remedy = ": drop these rows or fill the values."
-        raise RowError(f"{name} is masked", row, remedy)
+        raise RowError(f"{name} is masked", row, f". {remedy_of(name, FILL)}")
     try:
         return np.asarray(values)
     except ValueError as error:  # rows of different lengths
@@ -86,7 +85,7 @@ def check_finite(name, array, first_row=0, first="row"):
             if first != "row":
                 place = f"at {first} {bad[0][0]}{many}"
                 raise ValueError(f"{found} {place} Fill the values.")
-            after = f"{many} {remedy_of(name, 'Drop these rows or fill the values.')}"
+            after = f"{many} {remedy_of(name, FILL)}"
             raise RowError(found, bad[0][0] + first_row, after)
 
 
@@ -166,7 +165,11 @@ def present_labels(name, values):
         missing = _missing_objects(values)
     else:
         return array
-    refuse_rows(missing, lambda row: f"{name} has a missing label ({array[row]})")
+    refuse_rows(
+        missing,
+        lambda row: f"{name} has a missing label ({array[row]})",
+        remedy=remedy_of(name, "Drop these rows."),
+    )
     return array
 
 
@@ -560,15 +563,33 @@ def value_range(values):
 # -- what to do about rows with a missing entry, by what is missing --------------------
 
 DROP_OR_FILL = "Drop or fill these rows."
+FILL = "Drop these rows or fill the values."
 DROP_REWARDS = (
     "Drop them only if feedback goes missing for reasons unrelated to action and "
     "outcome; never fill with 0."
 )
 
+FIND_ACTIONS = (
+    "Neither drop nor fill these rows: they may be those of one action. Find it where "
+    "it was recorded; if no action was a choice, make it a label of its own. Only rows "
+    "that are no decisions may be dropped."
+)
+ESTIMATE_ALL = (
+    "Neither drop nor fill these rows: whether a propensity is missing, or wrong, may "
+    "depend on the action. Find them where they were recorded, or leave all out and "
+    "estimate them with PropensityEstimator."
+)
+REMEDIES = {
+    "reward": DROP_REWARDS,
+    "action": FIND_ACTIONS,
+    "propensity": ESTIMATE_ALL,
+    "logging_proba": ESTIMATE_ALL,
+}
+
 
 def remedy_of(field, otherwise=DROP_OR_FILL):
     """Return what to do about missing entries of a field of the logs."""
-    return DROP_REWARDS if field == "reward" else otherwise
+    return REMEDIES.get(field, otherwise)
 
 
 # -- what was known before a decision: arrays, sparse matrices and frames --------------

@@ -25,6 +25,8 @@ from skope_ope import (
 from skope_ope.exceptions import RowError
 
 UNRELATED = "Drop them only if feedback goes missing for reasons unrelated to action"
+ESTIMATE_ALL = "Neither drop nor fill these rows: .* estimate them with Prop"
+FIND_ACTIONS = "Neither drop nor fill these rows: .* decisions may be dropped"
 ROLES = {"action": "a", "reward": "r", "propensity": "p", "context": []}
 
 
@@ -73,7 +75,11 @@ TEXT = (
         ({"reward_range": (0, 0.5)}, ValueError, r"1 at row 1 lies .*\(0, 0\.5\)"),
         ({"timestamp": [True, False]}, TypeError, "numbers or datetimes"),
         ({"reward": [0, np.nan]}, ValueError, UNRELATED),
-        ({"propensity": [0.5, np.nan]}, ValueError, "Drop these rows or fill the va"),
+        ({"propensity": [0.5, np.nan]}, ValueError, ESTIMATE_ALL),
+        ({"propensity": [0.5, None]}, TypeError, ESTIMATE_ALL),
+        ({"action": [1.0, np.nan]}, ValueError, FIND_ACTIONS),
+        ({"action": ["a", None]}, ValueError, FIND_ACTIONS),
+        ({"sample_weight": [0.5, np.nan]}, ValueError, "Drop these rows or fill the v"),
     ],
     ids=str,
 )
@@ -314,7 +320,8 @@ def test_missing_values_of_frames_and_files_have_a_remedy(tmp_path):
     pytest.importorskip("polars")
     narwhals = pytest.importorskip("narwhals.stable.v2")
     good = pandas.DataFrame({"a": [0, 1], "r": [0.0, 1.0], "p": [0.5, 0.5]})
-    for name, message in (("r", UNRELATED), ("p", "Drop or fill these rows")):
+    remedies = (("r", UNRELATED), ("p", ESTIMATE_ALL), ("a", FIND_ACTIONS))
+    for name, message in remedies:
         frame = good.assign(**{name: [0.5, None]})
         with pytest.raises(ValueError, match=message):
             BanditLogs.from_frame(frame, **ROLES)
@@ -324,5 +331,5 @@ def test_missing_values_of_frames_and_files_have_a_remedy(tmp_path):
             list(lazy.read())
         lazy = narwhals.from_native(frame).lazy("polars").to_native()
         lazy = scan_logs(lazy, **ROLES)
-        with pytest.raises(ValueError, match=UNRELATED if name == "r" else "in .0, 1."):
+        with pytest.raises(ValueError, match=message):
             lazy.describe()

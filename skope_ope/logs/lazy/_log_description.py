@@ -102,7 +102,8 @@ def check_numbered(slate, names):
 
 def _distinct_labels(field, table, name):
     """Return the labels that occur; dictionaries may hold others."""
-    _, labels, codes = coded_labels(field, column_labels(table, name), copy=False)
+    values = column_labels(table, name, field=field)
+    _, labels, codes = coded_labels(field, values, copy=False)
     return labels[count_codes(codes, len(labels)) > 0]
 
 
@@ -128,8 +129,7 @@ def refuse_missing(field, name, labels, counts=None):
         if counts is not None:
             rows = f"{counts[missing].sum():,} of {counts.sum():,} rows"
         raise ValueError(
-            f"column {name!r}: the {field} is missing ({rows}). Drop or fill these "
-            "rows."
+            f"column {name!r}: the {field} is missing ({rows}). {remedy_of(field)}"
         )
 
 

@@ -158,7 +158,7 @@ def _field(reading, name, names, table):
     if len(names) > 1:  # parts of a composite group
         return table.select(list(names))
     listed = {"action": reading.stated.get("actions"), "logger": reading.loggers}
-    return column_labels(table, names[0], listed.get(name), name == "logger")
+    return column_labels(table, names[0], listed.get(name), name)
 
 
 def _times(table, name):
@@ -173,18 +173,18 @@ def _times(table, name):
     return plain_values(table, name)
 
 
-def column_labels(table, name, listed=None, all_of_them=False):
+def column_labels(table, name, listed=None, field=None):
     """Return labels of a column, with their codes where these are found quickly."""
     column = table.column(name)
-    _refuse_nulls(column, name)
+    _refuse_nulls(column, name, field)
     coded = column_codes(column)
     if coded is None:
         values = _numpy(column, exact=True)
         if listed is None or not len(values):
             return values
         codes = label_codes(listed, values)  # the constructor names a row that has -1
-        return ColumnCodes(listed, codes, np.asarray(values), listed=all_of_them)
-    if listed is None or not all_of_them:
+        return ColumnCodes(listed, codes, np.asarray(values), listed=field == "logger")
+    if listed is None or field != "logger":
         return coded
     codes = label_codes(listed, coded.labels)[coded.codes]
     if codes.min(initial=0) < 0:
