@@ -25,6 +25,7 @@ ALL_REWARDED = (
     NO_REWARDS[0],
 )
 FEW_REWARDED = 10  # below it only intervals that know the range of the rewards hold
+MANY_VALUES = 100  # of an action that is a fraction: it is a number, not a label
 FEW_GROUPS = 40  # effective ones
 
 
@@ -55,7 +56,9 @@ def log_facts(sums, random_state=None):
         facts["first time"] = _plain_time(log.first_time)
         facts["last time"] = _plain_time(log.last_time)
     findings = [*_few_rewards(log), *_few_groups(groups)]
-    return facts, findings if slates else findings + _unseen_actions(log)
+    if not slates:
+        findings += [*_unseen_actions(log), *_numeric_action(log)]
+    return facts, findings
 
 
 def _range_facts(sums, name):
@@ -188,6 +191,28 @@ def _unseen_actions(logs):
     about = {"number": float(len(unseen)), "effect": len(unseen) / logs.n_actions}
     about |= {"actions": unseen[:10], "category": SupportWarning}
     return [Finding("unseen_actions", "note", found, advice, **about)]
+
+
+def _numeric_action(log):
+    """Return a note where the action is a number, as a price or a discount."""
+    labels = log.actions
+    many = labels.dtype.kind == "f" and len(labels) > MANY_VALUES
+    if not many or (labels == np.round(labels)).all():  # whole ones may be identifiers
+        return []
+    found = (
+        f"The action is a number of {len(labels):,} distinct values, "
+        f"{figure(labels.min())} to {figure(labels.max())}: each is taken for an "
+        "action of its own, of which hardly a round tells."
+    )
+    advice = (
+        "Cut it into a few ranges that you decide between, such as pandas.cut(price, "
+        "5).astype(str), and pass the range as the action. Its propensity is the "
+        "probability of the range, not a density. See 'Actions that are numbers' in "
+        "the user guide on logs.",
+    )
+    about = {"number": float(len(labels)), "effect": len(labels) / log.n}
+    about |= {"category": SupportWarning}
+    return [Finding("numeric_action", "note", found, advice, **about)]
 
 
 # -- sums behind the facts that an audit tells of a log, which add up over parts -------

@@ -287,3 +287,24 @@ def test_a_finding_prints_as_what_to_do():
     assert max(map(len, lines)) <= 100
     assert [line for line in lines if line.startswith("(1)")]
     assert "rows=(" in repr(one)
+
+
+def test_actions_that_are_numbers_are_noted():
+    rng = np.random.default_rng(0)
+    n, reward = 1000, rng.random(1000)
+    context, p = rng.normal(size=(n, 2)), np.full(n, 0.5)
+    for action, noted in (
+        (rng.uniform(0, 30, n), True),
+        (rng.integers(0, 900, n), False),  # identifiers
+        (rng.integers(0, 900, n) * 1.0, False),
+        (rng.choice([0.5, 1.5, 2.5], n), False),
+        (rng.integers(0, 900, n).astype(str), False),
+    ):
+        logs = BanditLogs(context, action, reward, p)
+        told = found(logs, "numeric_action")
+        assert bool(told) == noted
+        if noted:
+            [one] = told.values() if isinstance(told, dict) else told
+            assert not one.is_alarm
+            assert "1,000 distinct values" in one.found
+            assert "ranges" in one.text
