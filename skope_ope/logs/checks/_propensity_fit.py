@@ -39,6 +39,7 @@ from skope_ope.logs.checks._propensity_sums import (
 ROUNDS_FITTED = 10_000
 FEWEST_FITTED = 30
 EITHER = log(2)  # two models have their say: each needs twice the evidence
+LEAST_MISFIT = 0.015  # weights are then off by the root of it, 12%
 LEAST_IN_DOUBT = 0.01  # of the rounds, in cells with an effect that matters
 LEAST_IN_CELLS = 0.25  # weights are then off by the root of it, a half
 MANY_TIMES_OVER = 3.0  # effect above which its digits tell nothing
@@ -61,12 +62,12 @@ def fitted_propensity_findings(logs, random_state=0):
     # thousand, where choices do not depend on those before. For loggers that learn this
     # holds of predictions from the past: the mean of the e-values of the quarters that
     # theirs predicts, and of all of these together, has to exceed 200, too. An alarm
-    # needs both and an effect, the larger of the means of ln f and f - 1 above .035
-    # (the weights are then off by the root of it, 19%), or a mean of f - 1 above .25 in
-    # the cells that deviate, a hundredth of the rounds or more. The rounds of a group
-    # enter by their mean, weighted rounds by their share of the largest weight, rounded
-    # propensities by the largest that they may stand for. Propensities that are too
-    # large are not seen in this way.
+    # needs both and an effect, the larger of the means of ln f and f - 1 above .015
+    # (the weights are then off by the root of it, 12%; of estimates, which are never
+    # exact, .035), or a mean of f - 1 above .25 in the cells that deviate, a hundredth
+    # of the rounds or more. The rounds of a group enter by their mean, weighted rounds
+    # by their share of the largest weight, rounded propensities by the largest that
+    # they may stand for. Propensities that are too large are not seen in this way.
     p = logs.propensity
     if p is None or logs.propensity_estimated or p.min() >= 1 - 1e-9:
         return {}, []  # the quick tests say so
@@ -87,13 +88,14 @@ def fitted_logger(logs, random_state=0):
         could = logs.available[rows].sum(axis=1)
     largest = p[rows] + rounding_error(p[rows], logs.n_actions)
     group = None if logs.group is None else logs.group_index[rows]
+    least = LEAST_EFFECT if logs.propensity_estimated else LEAST_MISFIT
     bets = Bets(quarter, share=uneven_weight(logs, rows), group=group)
     # what an estimate misses, a model of another kind has to find
     for forest in (False, True) if logs.propensity_estimated else (False,):
         predicted = held_out_proba(logs, rows, bets.plan, forest=forest)
         ratio = probability_ratio(predicted, largest, could)
         evidence, effect = bets.evidence(ratio) - EITHER, bets.effect(ratio)
-        if evidence > SURE and effect > LEAST_EFFECT:
+        if evidence > SURE and effect > least:
             break
 
     def is_past_alike(ahead):
@@ -102,7 +104,7 @@ def fitted_logger(logs, random_state=0):
         return sure or logs.propensity_estimated  # depend on the context alone
 
     learns = False
-    if evidence > SURE and effect > LEAST_EFFECT:
+    if evidence > SURE and effect > least:
         ahead = held_out_proba(logs, rows, bets.plan_ahead)
         if is_past_alike(probability_ratio(ahead, largest, could)):
             found = _misfit(logs, rows, predicted, ratio, evidence, effect)
@@ -111,7 +113,7 @@ def fitted_logger(logs, random_state=0):
     known, about = (logs, rows, largest), (bets.share, group)
     cells = cell_bets(*known, bets.plan, *about)
     sure = bets.evidence(cells.f) - EITHER
-    if sure > SURE and _are_far_off(cells, bets):
+    if sure > SURE and _are_far_off(cells, bets, least):
         if is_past_alike(cell_bets(*known, bets.plan_ahead, *about).f):
             effect = bets.effect(cells.f)
             found = _in_cells(*known, bets.share, cells, sure, effect)
@@ -128,9 +130,9 @@ def fitted_logger(logs, random_state=0):
     return {what: told}, []
 
 
-def _are_far_off(cells, bets):
+def _are_far_off(cells, bets, least):
     """Tell whether propensities are far off, in all or in some of the rounds."""
-    if bets.effect(cells.f) > LEAST_EFFECT:
+    if bets.effect(cells.f) > least:
         return True
     mine = cells.cell >= 0
     weight = np.ones(len(mine)) if bets.share is None else bets.share

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from skope_ope import PropensityEstimator, audit
+from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 from tests.logs.checks._found import draw, findings, logs_of, plain_logs, softmax, world
 
 RULE = np.array([[0.1, 0.3, 0.3, 0.3], [0.4, 0.4, 0.1, 0.1], [0.55, 0.15, 0.15, 0.15]])
@@ -201,3 +202,19 @@ def test_names_of_cells():
     frame = pd.DataFrame({"x": x, "hour": np.where(gone, np.nan, 9)})
     [alarm] = alarms(logs_of(frame, action, np.full(8000, 0.5)))
     assert "column 'hour' is missing" in alarm.found
+
+
+def test_a_temperature_that_is_a_quarter_too_high_is_seen_in_long_logs():
+    n_alarms = {1.0: 0, 1.25: 0}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(10_000, 4))
+        logits = x @ rng.normal(scale=0.5, size=(4, 4))
+        recorded = softmax(logits)
+        for temperature in n_alarms:
+            action = draw(softmax(logits / temperature), rng)
+            logs = logs_of(x, action, recorded[np.arange(len(x)), action])
+            found = fitted_propensity_findings(logs)[1]
+            n_alarms[temperature] += any(one.is_alarm for one in found)
+    assert n_alarms[1.0] == 0
+    assert n_alarms[1.25] >= 3
