@@ -5,7 +5,7 @@
 A kind says what a column is wanted for:
 
 - "number": finite floats; nothing may be missing;
-- "reward": a number, with other advice where it is missing;
+- "reward", "propensity": a number, with other advice where it is missing;
 - "label": ints, floats, booleans or texts, as the distinct values look;
 - "moment": numbers, or datetimes in UTC;
 - "feature": floats, NaN where missing, or `Texts` where any value is text;
@@ -40,7 +40,7 @@ from skope_ope.logs._text_files import (
     text_columns,
     utc_microseconds,
 )
-from skope_ope.logs._validation import DROP_OR_FILL, DROP_REWARDS
+from skope_ope.logs._validation import DROP_OR_FILL, DROP_REWARDS, ESTIMATE_ALL
 from skope_ope.readers._json_lines import (
     field_names,
     getter,
@@ -136,6 +136,10 @@ class _CsvColumn:
     def reward(self):
         """Return finite numbers, with other advice where one is missing."""
         return numbers_of(self.name, self.cells, DROP_REWARDS)
+
+    def propensity(self):
+        """Return the same, for propensities."""
+        return numbers_of(self.name, self.cells, ESTIMATE_ALL)
 
     def label(self):
         """Return texts, integers, floats or booleans."""
@@ -415,6 +419,10 @@ class _Column:
         """Return finite numbers, with other advice where one is missing."""
         return self.number(DROP_REWARDS)
 
+    def propensity(self):
+        """Return the same, for propensities."""
+        return self.number(ESTIMATE_ALL)
+
     def label(self):
         """Return texts, numbers or booleans."""
         from pyarrow.types import is_nested
@@ -539,6 +547,11 @@ class _Field:
     def reward(self):
         """Return floats, with other advice where one is missing."""
         self.if_missing = DROP_REWARDS
+        return self.number()
+
+    def propensity(self):
+        """Return the same, for propensities."""
+        self.if_missing = ESTIMATE_ALL
         return self.number()
 
     def label(self):

@@ -101,7 +101,7 @@ def _columns_of_texts(name, texts):
 KIND_OF_FIELD = {
     "action": "label",
     "reward": "reward",
-    "propensity": "number",
+    "propensity": "propensity",
     "logger": "label",
     "timestamp": "moment",
     "group": "label",

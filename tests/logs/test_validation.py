@@ -23,6 +23,7 @@ from skope_ope import (
     summarize,
 )
 from skope_ope.exceptions import RowError
+from skope_ope.readers import read_jsonl
 
 UNRELATED = "Drop them only if feedback goes missing for reasons unrelated to action"
 ESTIMATE_ALL = "Neither drop nor fill these rows: .* estimate them with Prop"
@@ -333,3 +334,10 @@ def test_missing_values_of_frames_and_files_have_a_remedy(tmp_path):
         lazy = scan_logs(lazy, **ROLES)
         with pytest.raises(ValueError, match=message):
             lazy.describe()
+
+
+def test_missing_propensities_of_text_files_are_not_to_be_dropped(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"a": 0, "r": 1, "p": 0.5}\n{"a": 1, "r": 1, "p": null}')
+    with pytest.raises(ValueError, match=ESTIMATE_ALL):
+        read_jsonl(path, **ROLES)
