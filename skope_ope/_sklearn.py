@@ -251,9 +251,13 @@ def inside(estimator):
             return estimator
 
 
+SEARCHES = {"BaseSearchCV", "BaseSearch"}
+
+
 def is_search(estimator):
-    """Tell whether something fits clones of an estimator, as searches do."""
-    return hasattr(estimator, "fit") and hasattr(estimator, "estimator")
+    """Tell whether something has chosen or is a search of scikit-learn's or ours."""
+    bases = {base.__name__ for base in type(estimator).__mro__}  # imports are slow
+    return hasattr(estimator, "best_estimator_") or not bases.isdisjoint(SEARCHES)
 
 
 def fitted_part(estimator):

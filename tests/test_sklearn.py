@@ -6,12 +6,16 @@ from importlib.metadata import Distribution, PackageNotFoundError
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import skope_ope
 import skope_ope as ope
+from skope_ope._sklearn import is_search
 from skope_ope.datasets import make_slate_logs
 
 DOCS_URL = "SKOPE_OPE_DOCS_URL"
@@ -106,3 +110,14 @@ def test_reward_models_tell_what_they_are():
     ):
         fitted = ope.DoublyRobust(reward_model=model).fit(LOGS)
         assert repr(fitted.reward_model_) == text
+
+
+def test_what_fits_clones_of_an_estimator_is_not_always_a_search():
+    scorer = ope.EvaluatorScorer(ope.UniformPolicy())
+    ours = ope.OPESearchCV(ope.IPS(), {}, scoring=scorer)
+    found = SimpleNamespace(best_estimator_=ope.IPS())  # whatever it derives from
+    for search in (GridSearchCV(ope.IPS(), {}), ours, found):
+        assert is_search(search)
+    assert not is_search(BaggingClassifier())
+    with pytest.raises(TypeError, match=r"got the BaggingRegressor\."):
+        ope.EvaluatorScorer(ope.UniformPolicy(), BaggingRegressor(ope.DoublyRobust()))
