@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
@@ -192,6 +193,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
         if not (len(logs) if rows is None else len(rows)):
             raise ValueError("the logs are empty: a model needs at least one round.")
         reward = logs.reward if rows is None else logs.reward.take(rows)
+        refuse_other_kinds(self.model, "model")
         self.classifier_ = is_classifier(self.model)
         if self.classifier_:
             if not has_method(self.model, "predict_proba"):
@@ -444,6 +446,18 @@ class ActionRewardModel(TellsOfFit, Estimator):
         if isinstance(model, float):
             return model
         return expected_reward(model, X)
+
+
+def refuse_other_kinds(model, name):
+    """Raise where scikit-learn's tags say that a model predicts no rewards."""
+    tagged = hasattr(model, "__sklearn_tags__") and not isinstance(model, type)
+    kind = get_tags(model).estimator_type if tagged else None
+    if kind not in (None, "classifier", "regressor"):
+        raise TypeError(
+            f"{name} is the {kind.replace('_', ' ')} {type(model).__name__}, but a "
+            "reward model predicts the reward of an action in a context: a regressor "
+            "such as Ridge(), or a classifier for rewards of 0 and 1."
+        )
 
 
 def expected_reward(model, X):

@@ -36,7 +36,11 @@ from skope_ope.propensities._model_fits import (
     fit_encoded,
     predictions_of,
 )
-from skope_ope.reward_models._action_reward_model import append_columns, expected_reward
+from skope_ope.reward_models._action_reward_model import (
+    append_columns,
+    expected_reward,
+    refuse_other_kinds,
+)
 from skope_ope.reward_models._cross_fit import FOLD_MODEL, OfFolds, told_model
 from skope_ope.reward_models._sources import check_prefit, is_source, refuse_non_models
 
@@ -139,6 +143,7 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
             first = np.arange(len(odd)), np.zeros(len(odd), dtype=np.intp)
             X_odd = slot_design(odd, *first, odd.slate[:, 0])
         model = self.model
+        refuse_other_kinds(model, "model")
         if model is None:
             from sklearn.linear_model import Ridge
 

@@ -21,7 +21,10 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._text_files import number
 from skope_ope.logs._validation import as_array, as_numbers
 from skope_ope.policies._base import BasePolicy
-from skope_ope.reward_models._action_reward_model import ActionRewardModel
+from skope_ope.reward_models._action_reward_model import (
+    ActionRewardModel,
+    refuse_other_kinds,
+)
 from skope_ope.reward_models._cross_fit import (
     CrossFittedModel,
     MeanReward,
@@ -179,6 +182,7 @@ def refuse_non_models(model, name):
         )
     if isinstance(model, type):
         raise TypeError(f"{name} is the class {model.__name__}; make an instance.")
+    refuse_other_kinds(model, name)
 
 
 def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None, progress=untold):

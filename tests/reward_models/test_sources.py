@@ -6,9 +6,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.cluster import KMeans
+from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
+from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -17,11 +20,17 @@ from skope_ope import (
     IPS,
     ActionRewardModel,
     BanditLogs,
+    CascadeDR,
     ClassifierPolicy,
+    DirectMethod,
     DoublyRobust,
+    DRPolicy,
+    SlateDoublyRobust,
     UniformPolicy,
 )
 from skope_ope.__main__ import main
+from skope_ope.datasets import make_slate_logs
+from skope_ope.reward_models import AdditiveSlateModel
 from tests.reward_models.test_cross_fit import fitted, predictions
 
 N = 50
@@ -158,6 +167,32 @@ def test_what_is_no_reward_model_is_refused(model, error, message):
     """What more there is stands in tests/test_bad_input.py."""
     with pytest.raises(error, match=message):
         DoublyRobust().fit(logs_of(), model)
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (KMeans(3), "clusterer KMeans"),
+        (make_pipeline(StandardScaler(), KMeans(3)), "clusterer Pipeline"),
+        (IsolationForest(), "outlier detector IsolationForest"),
+        (GaussianMixture(2), "density estimator GaussianMixture"),
+    ],
+)
+def test_what_predicts_no_rewards_is_refused(model, kind):
+    message = f"is the {kind}, but a reward model predicts the reward of an action"
+    slates = make_slate_logs(60, random_state=0)
+    for fit in (
+        lambda: DirectMethod(reward_model=model).fit(logs_of()),
+        lambda: IPS().fit(logs_of(), model),
+        lambda: ActionRewardModel(model).fit(logs_of()),
+        lambda: DirectMethod(reward_model=ActionRewardModel(model)).fit(logs_of()),
+        lambda: SlateDoublyRobust(reward_model=model).fit(slates),
+        lambda: AdditiveSlateModel(model).fit(slates),
+        lambda: CascadeDR(reward_model=model).fit(slates),
+        lambda: DRPolicy(reward_model=model).fit(logs_of()),
+    ):
+        with pytest.raises(TypeError, match=message):
+            fit()
 
 
 def test_predictions_must_be_finite():

@@ -35,6 +35,7 @@ from skope_ope.reward_models._slate_reward_models import (
     fit_design,
     slate_design,
 )
+from skope_ope.reward_models._sources import refuse_non_models
 
 
 class CascadeDR(SlateEvaluator):
@@ -111,6 +112,7 @@ class CascadeDR(SlateEvaluator):
                 "reward_model of CascadeDR must be a scikit-learn regressor, which "
                 f"is refitted for every policy, a number or None; got {model!r}."
             )
+        refuse_non_models(model, "reward_model")
         if hasattr(model, "fit") and is_classifier(model):
             _check_classes(model, logs)
         return {"model_": model, "reward_model_": HeldOut(logs, self.cv)}
