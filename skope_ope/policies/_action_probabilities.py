@@ -178,11 +178,19 @@ def refuse_non_policies(policy):
     if hasattr(policy, "__sklearn_tags__") and is_classifier(policy):
         name = type(policy).__name__
         written = "pipeline" if hasattr(policy, "steps") else f"{name}()"
+        as_it_is = ""
+        if hasattr(policy, "classes_"):  # it is fitted
+            as_it_is = (
+                " That learns anew. With clf, the one that you fitted, "
+                "ClassifierPolicy(FrozenEstimator(clf)).fit(logs) only reads which "
+                "actions there are, from any rounds; from sklearn.frozen import "
+                "FrozenEstimator."
+            )
         raise TypeError(
             f"{name} is a classifier, not a policy. Wrap it: "
             f"ClassifierPolicy({written}).fit(logs), fitted on other rounds than "
-            "you evaluate on. Its parameters choose between greedy actions, softmax "
-            "and exploration."
+            f"you evaluate on.{as_it_is} The parameters of ClassifierPolicy choose "
+            "between greedy actions, softmax and exploration."
         )
     if hasattr(policy, "predict_proba") and hasattr(policy, "classes_"):
         return

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +32,7 @@ from skope_ope.policies._base import (
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.propensities._model_fits import (
     begins_with_encoder,
+    check_classes,
     class_probabilities,
     default_classifier,
     fit_classifier,
@@ -79,6 +81,9 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
     def _fitted(self, context, rows, y, weight):
         """Return a classifier of some rows, and what it learned."""
         classifier, odd = clone(self._get_classifier()), odd_part(context)
+        if isinstance(classifier, FrozenEstimator):  # it learns nothing
+            check_classes(classifier.fit(context, y))
+            return classifier, np.asarray(classifier.classes_)
         return fit_classifier(classifier, context, rows, y, weight, odd)
 
     def _copy_features(self):
@@ -202,6 +207,7 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
         and `LogisticRegression(max_iter=1000)`. Pass one to tune its parameters, such
         as `classifier__C`. If a classifier does not accept the texts or dates of a
         frame, a `ContextEncoder` is put in front of it, see :ref:`texts_and_dates`.
+        A `FrozenEstimator` acts as it is: `fit(logs)` only reads the actions.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
@@ -274,10 +280,14 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
             raise TypeError(
                 f"{type(self).__name__} learns from rounds in memory, got {kind_of(X)}."
             )
+        frozen = isinstance(self.classifier, FrozenEstimator)
         if isinstance(X, BanditLogs):
             check_y(y, len(X), type(self).__name__)
-            self._fit_logs(X)
-            remember_rows(self, X)
+            if frozen:
+                self._learn(X, np.arange(len(X)), X.action_index, None)
+            else:
+                self._fit_logs(X)
+            remember_rows(self, None if frozen else X)
         else:
             if y is None:
                 raise ValueError(

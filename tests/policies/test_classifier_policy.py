@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from skope_ope import BanditLogs, ClassifierPolicy
+from skope_ope import IPS, BanditLogs, ClassifierPolicy, evaluate
 from skope_ope.policies import action_probabilities
 from tests._frames import frame_of
 
@@ -458,3 +460,47 @@ def test_clone_unfits_and_nested_parameters_work():
     other = pickle.loads(pickle.dumps(policy))
     assert_array_equal(other.predict_proba(X), policy.predict_proba(logs.context))
     assert pickle.dumps([logs.context, logs.action, logs.reward]) == before
+
+
+# -- the model that is deployed, as it is ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda c: c, lambda c: make_pipeline(StandardScaler(), c)]
+)
+def test_the_refusal_of_a_fitted_classifier_names_the_way_to_keep_it(wrap):
+    clf = wrap(LogisticRegression()).fit(X, ACTION)
+    with pytest.raises(TypeError, match="is a classifier, not a policy") as refusal:
+        evaluate(clf, logs_of())
+    text = str(refusal.value)
+    again, as_it_is = re.findall(r"ClassifierPolicy\(.*?\.fit\(logs\)", text)
+    frozen_import = re.search(r"from sklearn\.frozen import FrozenEstimator", text)
+    names = {"ClassifierPolicy": ClassifierPolicy, "clf": clf, "logs": logs_of()}
+    exec(frozen_import.group(), names)
+    policy = eval(as_it_is, names)
+    assert again.startswith("ClassifierPolicy(") and "Frozen" not in again
+    assert_array_equal(policy.predict(X), clf.predict(X))
+    with warnings.catch_warnings():  # it has learned from none of these rounds
+        warnings.simplefilter("error")
+        found = IPS().fit(logs_of()).score(policy)
+    proba = (clf.predict(X) == ACTION).astype(float)
+    assert found == pytest.approx(np.mean(proba / PROPENSITY * REWARD))
+    with pytest.raises(TypeError, match="is a classifier, not a policy") as refusal:
+        evaluate(clone(clf), logs_of())
+    assert "Frozen" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("reward", "action"),
+    [(-REWARD, ACTION), (0 * REWARD, ACTION), (REWARD, np.full(120, "b"))],
+    ids=["negative", "zero", "one action"],
+)
+def test_a_frozen_classifier_needs_no_reward_and_no_second_action(reward, action):
+    clf = LogisticRegression().fit(X, ACTION)
+    logs = logs_of(reward, action=action, actions=list("cabd"))
+    policy = ClassifierPolicy(FrozenEstimator(clf), temperature=1.0).fit(logs)
+    assert policy.classes_.tolist() == list("cabd")
+    expected = np.column_stack([clf.predict_proba(X)[:, [2, 0, 1]], np.zeros(120)])
+    assert_allclose(policy.predict_proba(X), expected)
+    with pytest.raises(NotFittedError):
+        ClassifierPolicy(FrozenEstimator(clone(clf))).fit(logs)
