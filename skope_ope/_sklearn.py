@@ -28,6 +28,7 @@ from sklearn.utils._param_validation import (
 from sklearn.utils._param_validation import (
     validate_parameter_constraints as scikit_learns_validation,
 )
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._texts import meant
@@ -59,6 +60,7 @@ __all__ = [
     "Options",
     "StrOptions",
     "callbacks_torn_down",
+    "check_sample_weight",
     "fit_context",
     "has_method",
     "safe_indexing",

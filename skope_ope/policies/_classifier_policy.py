@@ -4,16 +4,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import check_consistent_length, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._sklearn import HasMethods, Interval, fit_context
+from skope_ope._sklearn import (
+    HasMethods,
+    Interval,
+    check_sample_weight,
+    fit_context,
+)
 from skope_ope._types import ArrayLike
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._context_encoder import odd_part
@@ -252,7 +258,7 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
         self.temperature = temperature
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the classifier on labelled contexts or on logs.
 
         Parameters
@@ -265,6 +271,8 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
             resampled in proportion to these weights.
         y : array-like of shape (n_samples,), default=None
             Action labels, if `X` are contexts. Ignored if `X` are logs.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Row weights. With logs, they stand in for `logs.sample_weight`.
 
         Returns
         -------
@@ -283,6 +291,8 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
         frozen = isinstance(self.classifier, FrozenEstimator)
         if isinstance(X, BanditLogs):
             check_y(y, len(X), type(self).__name__)
+            if sample_weight is not None:
+                X = replace(X, sample_weight=sample_weight)
             if frozen:
                 self._learn(X, np.arange(len(X)), X.action_index, None)
             else:
@@ -297,8 +307,14 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
                     "right action of every context, fit(X, y)."
                 )
             y = column_or_1d(y, warn=True)
+            if sample_weight is not None:
+                check_consistent_length(X, y)
+                weight = check_sample_weight(sample_weight, X, ensure_non_negative=True)
+                sample_weight, rows = weight[weight > 0], np.flatnonzero(weight)
+                if len(rows) < len(y):
+                    X, y = take_rows(X, rows), y[rows]
             self.classifier_, self.classes_ = fit_labels(
-                clone(self._get_classifier()), X, y
+                clone(self._get_classifier()), X, y, sample_weight
             )
             self._learned_codes = np.arange(len(self.classes_))
             remember_rows(self, None)

@@ -504,3 +504,44 @@ def test_a_frozen_classifier_needs_no_reward_and_no_second_action(reward, action
     assert_allclose(policy.predict_proba(X), expected)
     with pytest.raises(NotFittedError):
         ClassifierPolicy(FrozenEstimator(clone(clf))).fit(logs)
+
+
+# -- row weights -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classifier", [None, GaussianNB(), KNeighborsClassifier(3)])
+def test_row_weights_reach_the_classifier(classifier):
+    weight = np.where(CODE == 0, 30.0, np.arange(120) % 3)
+    policy = ClassifierPolicy(classifier, temperature=1.0)
+    plain = policy.fit(X, ACTION).predict_proba(X)[:, 0].mean()
+    found = policy.fit(X, ACTION, sample_weight=weight.tolist()).predict_proba(X)
+    assert found[:, 0].mean() > plain + 0.1
+    if classifier is None:  # a weight counts rows
+        repeated = np.repeat(np.arange(120), weight.astype(int))
+        expected = policy.fit(X[repeated], ACTION[repeated]).predict_proba(X)
+        assert_allclose(found, expected, atol=0.02)  # its scaler is not weighted
+    logs = logs_of(sample_weight=weight)
+    expected = policy.fit(logs).predict_proba(X)
+    for given in (logs_of(), logs_of(sample_weight=weight[::-1])):
+        found = policy.fit(given, sample_weight=weight).predict_proba(X)
+        assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("wrong", [np.ones(119), -np.ones(120), np.full(120, np.nan)])
+def test_row_weights_are_checked(wrong):
+    for given in ((X, ACTION), (logs_of(),)):
+        with pytest.raises(ValueError, match=r"(?i)sample.?weight"):
+            ClassifierPolicy().fit(*given, sample_weight=wrong)
+
+
+def test_row_weights_are_routed_where_the_policy_asks_for_them():
+    weight, policy = np.where(CODE == 0, 30.0, 1.0), ClassifierPolicy(temperature=1.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        steps = make_pipeline(scaler, policy)
+        with pytest.raises(ValueError, match="sample_weight"):
+            clone(steps).fit(X, ACTION, sample_weight=weight)
+        plain = clone(steps).fit(X, ACTION).predict_proba(X)
+        policy.set_fit_request(sample_weight=True)
+        found = steps.fit(X, ACTION, sample_weight=weight).predict_proba(X)
+    assert found[:, 0].mean() > plain[:, 0].mean() + 0.1
