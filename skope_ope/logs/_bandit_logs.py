@@ -195,7 +195,8 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
 
     _instead = (
         ": functions of features take the context, permutation_importance(policy, "
-        "logs.context, logs.action, ...)"
+        "logs.context, None, scoring=lambda p, X, _: fitted.score(p.predict_proba(X))) "
+        "with fitted = DoublyRobust().fit(logs)"
     )
     _row_fields = (
         "context",

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Models of other packages wherever a model is taken, and small ones like them."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -229,12 +232,17 @@ def test_cross_val_predict_takes_logs(method, logs):
 def test_permutation_importance_names_the_call_that_works():
     logs = LOGS["texts"]
     policy = ClassifierPolicy().fit(logs)
-    call = r"permutation_importance\(policy, logs\.context, logs\.action, \.\.\.\)"
+    call = r"permutation_importance\(policy, logs\.context, None, scoring=.*X\)\)\)"
     for y, scoring in (logs.action, None), (None, PolicyScorer(DoublyRobust())):
-        with pytest.raises(TypeError, match=call):
+        with pytest.raises(TypeError, match=call) as refusal:
             permutation_importance(policy, logs, y, scoring=scoring)
-    found = permutation_importance(policy, logs.context, logs.action, random_state=0)
-    assert found.importances_mean.shape == (5,)
+    named = re.search(call, str(refusal.value)).group()
+    names = {"permutation_importance": permutation_importance, "policy": policy}
+    for reward, matters in (logs.reward, True), (np.ones(len(logs)), False):
+        fitted = DoublyRobust().fit(replace(logs, reward=reward))  # 1 for all policies
+        found = eval(named, {**names, "logs": logs, "fitted": fitted}).importances_mean
+        assert found.shape == (5,)
+        assert (np.abs(found) > 1e-9).any() == matters  # the value, not an imitation
 
 
 # -- the packages themselves -----------------------------------------------------------
