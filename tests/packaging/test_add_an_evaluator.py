@@ -52,6 +52,7 @@ copy, files = map(Path, sys.argv[1:])
 assert Path(skope_ope.__file__).is_relative_to(copy)
 assert dict(all_evaluators())["OverlapIPS"] is OverlapIPS
 logs = make_bandit_logs(600, random_state=0)
+logs = logs.replace(logging_proba=None)  # as the file, which has no such columns
 value = evaluate(UniformPolicy(), logs, evaluators=["OverlapIPS"])["OverlapIPS"]
 rows = np.arange(600), logs.action_index
 w = 1 / logs.n_actions / logs.propensity
