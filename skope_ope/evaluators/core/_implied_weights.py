@@ -160,6 +160,7 @@ MOST_FLOAT32 = float(np.finfo(np.float32).max)
 MOST_ROWS = 20_000  # of a log: a sample of more
 CLIPPED_AT = 10.0  # weights that trees learn
 LEAVES, LEAST_ROWS, LEAST_SHARE = 16, 20, 200  # of a tree; rounds of a leaf
+N_FOLDS = 5
 BELOW = 0.25, 0.5  # of the mean weight: what a region predicts
 CHANCE = log(2 / 0.05)
 
@@ -168,7 +169,7 @@ def regional_share(logs, w, omega=None, random_state=0):
     """Return the share of a policy that regions of contexts lack, with their rounds."""
     # the trees are fitted on other rounds, of other groups, than those of a region
     n, random = len(logs), check_random_state(random_state)
-    if logs.n_actions < 3 or not logs.n_features or n < 5 * LEAST_ROWS:
+    if logs.n_actions < 3 or not logs.n_features or n < N_FOLDS * LEAST_ROWS:
         return 0.0, 0
     rows = sampled_rows(n, MOST_ROWS, random) if n > MOST_ROWS else np.arange(n)
     p, w = logs.propensity[rows], w[rows]
@@ -177,6 +178,8 @@ def regional_share(logs, w, omega=None, random_state=0):
     X = np.column_stack([one.values for one in columns])
     X = np.clip(X, -MOST_FLOAT32, MOST_FLOAT32)
     group = None if logs.group_index is None else logs.group_index[rows]
+    if group is not None and len(np.unique(group)) < N_FOLDS:
+        return 0.0, 0
     predicted = _predicted(X, np.minimum(w, CLIPPED_AT), omega, group, random)
     left, rest = left_and_rest(w, p)
     u = left / rest
@@ -219,9 +222,9 @@ def _predicted(X, y, omega, group, random):
     tree = DecisionTreeRegressor(
         max_leaf_nodes=LEAVES, min_samples_leaf=leaf, random_state=random
     )
-    folds = KFold(5, shuffle=True, random_state=random)
+    folds = KFold(N_FOLDS, shuffle=True, random_state=random)
     if group is not None:
-        folds = GroupKFold(min(5, len(np.unique(group))))
+        folds = GroupKFold(N_FOLDS)
     predicted = np.empty(len(y))
     for train, test in folds.split(X, y, group):
         tree.fit(X[train], y[train], sample_weight=omega[train])
