@@ -119,7 +119,7 @@ def compare_policies(
         Number of parallel tasks, as in `evaluate`. The comparison does not depend on
         it.
     accepted : collection of str, default=()
-        Names of doubts that you know of and accept, such as "missing_weight". They are
+        Names of doubts that you know of and accept, such as "unsupported". They are
         told and prevent nothing. Names are those of `VerdictThresholds`.
 
     Returns

@@ -141,10 +141,16 @@ def further(implied, low, high, value):
     share = max((one.share for one in implied), default=0.0)
     if not width > 0 or (high - low < TWICE * width and not _regional(implied)):
         return low, high, []
+    largest = figure(max(one.largest for one in implied))
+    why = (
+        "in a region of contexts the weights average far below one"
+        if _regional(implied)
+        else f"no logged round has a weight above {largest}, and the other actions "
+        "of these rounds may have larger ones"
+    )
     text = (
-        f"the log may lack {share:.1%} of what this policy does: no logged round "
-        f"has a weight above {figure(implied[0].largest)}, and the other actions of "
-        f"these rounds may have larger ones. The interval allows for it and is "
+        f"the log may lack {share:.1%} of what this policy does: {why}. "
+        "The interval allows for it and is "
         f"{figure((high - low) / width)} times as wide. Give logging_proba, the "
         "probabilities of all actions, or collect more rounds."
     )

@@ -19,6 +19,7 @@ from skope_ope.evaluators.core._plain_weights import (
 )
 from skope_ope.evaluators.core._reach import (
     Reach,
+    implied_of,
     of_seen_rewards,
     without_model,
 )
@@ -136,8 +137,8 @@ def _auto(value, level, max_weight=None):
     reach = value._reach(max_weight)
     if reach is None or isnan(reach.up) or value._deviations is None:
         warned = _tail_warnings(value, of_seen_rewards(value))
-        seen = of_seen_rewards(value, few=0) if reach is None else None
-        return _student(value, level, reach, warned, seen)
+        implied = implied_of(value) if reach is None else ()
+        return _student(value, level, reach, warned, implied)
     if max(_largest(value._deviations, reach)) <= NEGLIGIBLE * _spread(value):
         return _student(value, level, reach)
     found = _paired_gamma(value, level, reach)
@@ -242,12 +243,11 @@ def _paired_gamma(value, level, reach):
     )
 
 
-def _student(value, level, reach=None, warned=(), seen=None):
+def _student(value, level, reach=None, warned=(), implied=()):
     low, high = student_interval(
         value.value, value.standard_error, value.degrees_of_freedom, level
     )
     if reach is None:
-        implied = () if seen is None else seen.implied
         low, high, missing = further(implied, low, high, value.value)
         warned = [*missing, *warned]
         return ConfidenceInterval(low, high, level, "student", warnings=warned)

@@ -344,15 +344,25 @@ class LargestDeviation:
         worst, best = self._corners(value, largest, limits)
         weight = None if source is None else float(largest.max())
         about = self._of_group(value, limits), self.lost
-        tells = source == LOGGED and self.regional is not None
-        implied = self._implied(value, limits, weight) if tells else ()
+        implied = self.implied(value, limits, (largest, source))
         return Reach(low, high, best, worst, weight, source, *about, implied)
 
-    def _implied(self, value, limits, largest):
+    def implied(self, value, limits=None, found=None):
         """Return what the log may lack: one `ImpliedWeights`, or none."""
-        estimate, implied = value._estimate, self.extremes.implied
-        if len(estimate.frame.strata) > 1 or not (implied[:-1].any() or self.regional):
+        # `limits`: of the rewards, by default those that were seen; `found`: the
+        # largest weights and where they come from, by default those that were logged
+        limits = self.seen if limits is None else limits
+        asked = self.evaluator.requires.weights and self.regional is not None
+        if not asked or limits is None or not known(limits):
             return ()
+        estimate, implied = value._estimate, self.extremes.implied
+        strata = estimate.frame.strata
+        if len(strata) > 1 or not (implied[:-1].any() or self.regional):
+            return ()
+        largest, source = found or self._largest(strata, None, inf)
+        if source != LOGGED:
+            return ()
+        largest = float(largest.max())
         above = np.cumsum(implied[-2::-1])[::-1] / implied[-1]
         (low, _), (_, high) = self._corners(value, np.zeros(1), limits)
         heaviest = estimate.frame.heaviest * value.n_rounds / implied[-1]
@@ -407,7 +417,9 @@ class LargestDeviation:
     def _weights_up_to(self, largest):
         """Return weights among which one takes a round furthest from the estimate."""
         some, change = largest * STEPS, self.evaluator.weights
-        if not largest > 0 or np.array_equal(change(some), some):
+        if not largest > 0:
+            return np.zeros(1)
+        if np.array_equal(change(some), some):
             return some
         tried = np.append(some, np.geomspace(1e-6 * largest, largest, MANY))
         for _ in range(ZOOMS):

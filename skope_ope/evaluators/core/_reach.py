@@ -123,6 +123,10 @@ class DifferenceReach:
         ends = [of_seen_rewards(one, few=0) for one in (self.a, self.b)]
         return None if None in ends else ends[0] - ends[1]
 
+    def implied(self, value):
+        """Return what the log may lack of both policies."""
+        return *implied_of(self.a), *(one.turned for one in implied_of(self.b))
+
     @property
     def n_effective(self):
         """The smaller of the effective numbers of rounds."""
@@ -316,6 +320,12 @@ def of_seen_rewards(value, few=MANY_ROUNDS):
     if not hasattr(find, "of_seen_rewards") or (few and size >= few):
         return None
     return find.of_seen_rewards(value)
+
+
+def implied_of(value):
+    """Return the `ImpliedWeights` of a value, where the range is that of the log."""
+    find = value._find_reach
+    return find.implied(value) if hasattr(find, "implied") else ()
 
 
 def range_only(limits):

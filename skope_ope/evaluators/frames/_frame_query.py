@@ -22,10 +22,11 @@ from skope_ope.evaluators.frames._columns import (
 )
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._labels import PRIME, ROOT, factorise
-from skope_ope.logs._validation import plain
+from skope_ope.logs._validation import plain, remedy_of
 
 GUARD = "guard"  # the column that is null where a row is refused
 LARGEST = float(np.finfo(np.float64).max)
+CORRECT = "Drop or correct these rows."
 INSTEAD = "write the frame to parquet files and scan these: scan_logs(folder, ...)."
 
 
@@ -106,7 +107,7 @@ class FrameQuery:
         # Those of a list depend on lists before it only.
         defined = {name: Column(*key) for key, name in self._defined.items()}
         if self.unguarded is not None:
-            numbers = [one for _, one, _ in self.checks.values() if one is not None]
+            numbers = [one for _, one, *_ in self.checks.values() if one is not None]
             passed = [*(ok for ok, *_ in self.checks.values()), are_finite(numbers)]
             defined[GUARD] = where(all_of(passed), self.unguarded, None)
         depth, levels = {}, []
@@ -124,30 +125,32 @@ class FrameQuery:
         return levels
 
     # -- rows that are refused ---------------------------------------------------
-    def check(self, ok, message, number=None, is_told=False):
+    def check(self, ok, message, number=None, is_told=False, field=None):
         """Refuse rows where a flag is not true, or null, or a number is not finite."""
-        self.checks[message] = ok, number, is_told
+        self.checks[message] = ok, number, is_told, remedy_of(field, CORRECT)
 
-    def check_number(self, found, message, low=-LARGEST, high=LARGEST):
+    def check_number(self, found, message, low=-LARGEST, high=LARGEST, field=None):
         """Refuse rows whose entry is null, NaN, or not within limits."""
         # two-sided: engines differ in whether NaN is larger than all numbers
-        self.check((found >= low) & (found <= high), message, found, is_told=True)
+        ok = (found >= low) & (found <= high)
+        self.check(ok, message, found, is_told=True, field=field)
 
-    def check_label(self, name, label, message):
+    def check_label(self, name, label, message, field=None):
         """Refuse rows without a label, and those whose label is NaN."""
         number = label if self.schema[name].is_float() else None
-        self.check(label_known(label.key[1]), message, number)
+        self.check(label_known(label.key[1]), message, number, field=field)
 
     def refusal(self, n_rows):
         """Return what is said of the rows that are not what they should be."""
-        asking, asked, told = Asking(self), [], []
-        for message, (ok, number, is_told) in self.checks.items():
+        asking, asked, told, remedies = Asking(self), [], [], {}
+        for message, (ok, number, is_told, remedy) in self.checks.items():
             good = ok if number is None else ok & are_finite([number])
             bad = where(good, 0.0, 1.0)
             least = where(good, LARGEST, number) if is_told else bad
-            asked.append((message, is_told, asking.sum(bad), asking.least(least)))
+            names = asking.sum(bad), asking.least(least)
+            asked.append((message, is_told, remedy, *names))
         row = asking.asked({}).collect()
-        for message, is_told, *names in asked:
+        for message, is_told, remedy, *names in asked:
             n, least = (float(row[name].to_numpy()[0]) for name in names)
             what = (
                 f", the least is {least:.9g}"
@@ -157,7 +160,8 @@ class FrameQuery:
             if n:
                 rows = f"{int(n):,} of {int(n_rows):,} rows{what if is_told else ''}"
                 told.append(f"{message} ({rows})")
-        return "; ".join(told)
+                remedies[remedy] = None
+        return f"{'; '.join(told)}. {' '.join(remedies)}"
 
     # -- answers -----------------------------------------------------------------
     def first_row(self, columns):
@@ -224,7 +228,7 @@ class Asking:
                 "the lazy frame has no rows: an estimate needs at least one round."
             )
         if n_good != n:
-            raise ValueError(f"{query.refusal(n)}. Drop or correct these rows.")
+            raise ValueError(query.refusal(n))
         return Answers(labels, columns)
 
     def asked(self, keys):

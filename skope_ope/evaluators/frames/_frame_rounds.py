@@ -92,7 +92,7 @@ class FrameRounds:
     def _number(self, name, what, message, low=-LARGEST, high=LARGEST):
         """Return a column of numbers; others than within limits are refused."""
         found = self.query.number(name, what)
-        self.query.check_number(found, f"column {name!r}: {message}", low, high)
+        self.query.check_number(found, f"column {name!r}: {message}", low, high, what)
         return found
 
     def _one(self, role, *limits):
@@ -122,7 +122,8 @@ class FrameRounds:
     def column_label(self, name, what):
         """Return the labels of a column of the frame."""
         found = self.query.label(name, what)
-        self.query.check_label(name, found, f"column {name!r}: the {what} is missing")
+        message = f"column {name!r}: the {what} is missing"
+        self.query.check_label(name, found, message, what)
         return found
 
     def _reward(self):
@@ -153,7 +154,11 @@ class FrameRounds:
             return None
         if not self.has("propensity"):
             self.query.check_number(
-                p, "the probability of the logged action must lie in (0, 1]", TINIEST, 1
+                p,
+                "the probability of the logged action must lie in (0, 1]",
+                TINIEST,
+                1,
+                "propensity",
             )
         return self.query.guarded(p)
 

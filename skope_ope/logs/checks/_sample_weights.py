@@ -60,6 +60,8 @@ def _kept_by_action(logs, inverse):
     counts = inverse.counts
     tried = np.argsort(-counts, kind="stable")[:ACTIONS_TRIED]
     tried = tried[counts[tried] >= FEWEST_OF_KIND]
+    if not len(tried):
+        return None
     excess, z = np.array([_excess(inverse, k, inverse.share) for k in tried]).T
     worst = int(z.argmax())
     if not (z[worst] > FAR_Z and excess[worst] > FAR):

@@ -150,8 +150,22 @@ class Scanned:
         )
 
 
+class RowRange:
+    """What a part says of its rows."""
+
+    @property
+    def n_rounds(self):
+        """Number of rows."""
+        return self.rows[1] - self.rows[0]
+
+    @property
+    def first_row(self):
+        """Rows of the row group, or of the file, before them."""
+        return self.rows[0]
+
+
 @dataclass(frozen=True)
-class ParquetPart:
+class ParquetPart(RowRange):
     """Where the rows of a partition lie in a parquet file."""
 
     path: str  # path of the file in its file system
@@ -176,16 +190,6 @@ class ParquetPart:
         whole = self, *others
         size = sum(one.n_rounds for one in whole)
         return replace(self, rows=(0, size), of=(size, self.of[1]), whole=whole)
-
-    @property
-    def n_rounds(self):
-        """Number of rows."""
-        return self.rows[1] - self.rows[0]
-
-    @property
-    def first_row(self):
-        """Rows of the row group before them."""
-        return self.rows[0]
 
     @property
     def place(self):
@@ -562,7 +566,7 @@ def _type_of(column):
 
 
 @dataclass(frozen=True)
-class FragmentPart:
+class FragmentPart(RowRange):
     """Where the rows of a partition lie in a file of a Dataset."""
 
     fragment: object  # the file
@@ -573,16 +577,6 @@ class FragmentPart:
     of: tuple  # rows of the file, and 1
     constants: dict  # values of the columns that the partitioning tells
     file_of_whole = None  # files are read one by one
-
-    @property
-    def n_rounds(self):
-        """Number of rows."""
-        return self.rows[1] - self.rows[0]
-
-    @property
-    def first_row(self):
-        """Rows of the file before them."""
-        return self.rows[0]
 
     @property
     def place(self):
