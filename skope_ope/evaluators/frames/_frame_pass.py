@@ -4,8 +4,9 @@
 
 What is wanted is that of a pass over arrays, see `JobPlan`: the frame is one block of
 rounds, whose numbers are columns. One query asks for everything, by half, logger and
-action; with groups another asks for sums by group. What asks also returns what reads
-the answers: of all rounds, or of those of every label of a column.
+action; with groups another asks for sums by group, and one for weights that may be
+missing, where implied ones are larger than those that were logged. What asks also
+returns what reads the answers: of all rounds, or of those of every label of a column.
 """
 
 from dataclasses import dataclass, field
@@ -94,6 +95,7 @@ class Found:
     rounds_of_halves: np.ndarray  # see `Extremes`
     largest_weight: float
     cells: object = None  # answers by group
+    implied: object = None  # answers about implied weights
     joints: dict = field(default_factory=dict)  # see `PartPass`
     ends: dict = field(default_factory=dict)  # see `PartPass`
     tallies: dict = field(default_factory=dict)  # see `PartPass`
@@ -114,6 +116,7 @@ class FramePass(JobPlan):
         self.counting = self.asking
         if first.n_actions > MOST_ACTIONS:
             self.counting = Asking(self.query)
+        self.extremes = []  # every `FrameExtremes`
         self.n_buckets, self.weights = None, []  # what reads the ends of weights
         # how many rounds weigh something, and how much
         omega, one = rounds.omega, None
@@ -181,7 +184,8 @@ class FramePass(JobPlan):
 
     def new_extremes(self):
         """Return what asks for `Extremes`, and reads them."""
-        return FrameExtremes(self)
+        self.extremes.append(FrameExtremes(self))
+        return self.extremes[-1]
 
     def ask_ends(self, found):
         """Ask for the extremes of a column in the rounds that weigh something."""
@@ -219,10 +223,12 @@ class FramePass(JobPlan):
         every = None if by is None else "by"
         counted = counted.by(every)
         cells = {} if cells is None else cells.by(every)
-        out = {}
-        for label, some in answers.by(every).items():
+        answers, out = answers.by(every), {}
+        implied = self._implied(answers.values(), first)
+        implied = {} if implied is None else implied.by(every)
+        for label, some in answers.items():
             out[label] = found = self._found(some, counted[label], labels)
-            found.cells = cells.get(label)
+            found.cells, found.implied = cells.get(label), implied.get(label)
             if not found.counts.n:
                 continue
             for what, some in readers.items():
@@ -230,6 +236,12 @@ class FramePass(JobPlan):
             if by is None:
                 found.log = log(found)
         return out
+
+    def _implied(self, answers, keys):
+        """Return the answers about implied weights, or None where none is larger."""
+        asking = Asking(self.query)
+        asked = [one.ask_implied(asking, answers) for one in self.extremes]
+        return self._answers(asking, keys) if any(asked) else None
 
     def _answers(self, asking, keys, n_most=None):
         """Return the answers by some keys; no query may meet other rounds."""
@@ -303,6 +315,9 @@ class FrameExtremes:
 
     def __init__(self, whole):
         self.whole, self.readers = whole, {}
+        # `left_and_rest` and the name of the largest implied weight; what was asked of
+        # those beyond the logged ones: edges and names
+        self.implied, self.edges, self.names = None, slice(0, 0), []
 
     def take(self, block, rounds, evaluator, role):
         """Ask for what `Extremes` take of the rounds of an evaluator."""
@@ -320,7 +335,11 @@ class FrameExtremes:
                 least = asking.least(block.counted(block.p))
                 readers["propensity"] = lambda answers: answers.least(least)
             if w is rounds.w and self._tells_implied(block):
-                self._ask_implied(block, w)
+                left, rest = map(block.query.define, left_and_rest(w, block.p))
+                below = block.p < 1.0
+                most = where(below, left / where(below, rest, 1.0), 0.0)
+                self.implied = left, rest, below, asking.largest(block.counted(most))
+                self.every = asking.sum(block.omega)
         if rounds.v is not None:
             q, v = rounds.q + rounds.offset, rounds.v + rounds.offset  # plain rewards
             for name, one in ("q", q), ("v", v), ("gap", rounds.v - rounds.q):
@@ -330,29 +349,33 @@ class FrameExtremes:
         known = block.p is not None and block.logging_proba is None
         return known and not block.has_several_loggers
 
-    def _ask_implied(self, block, w):
-        """Ask for the mass above every edge of the implied weights."""
-        asking, define = self.whole.asking, block.query.define
-        left, rest = map(define, left_and_rest(w, block.p))
-        below = block.p < 1.0
-        names = [
-            asking.sum(block.weighed(where(below & (left > edge * rest), left, 0.0)))
-            for edge in EDGES.tolist()
+    def ask_implied(self, asking, answers):
+        """Ask for the mass above edges beyond logged weights; tell if there is any."""
+        if self.implied is None:
+            return False
+        left, rest, below, most = self.implied
+        found = [self.readers["weights"](one).values() for one in answers]
+        least = min((max(some, default=inf) for some in found), default=inf)
+        # less what rounding adds to weights of one
+        implied = max((one.most(most) for one in answers), default=0.0) - 1e-9
+        self.edges = slice(*np.searchsorted(EDGES, [least, implied]))
+        self.names = [
+            asking.sum(self.whole.logs.weighed(where(below & above, left, 0.0)))
+            for above in (left > edge * rest for edge in EDGES[self.edges].tolist())
         ]
-        every = asking.sum(block.omega)
-
-        def read(answers):
-            above = np.array([*map(answers.total, names), 0.0])
-            return np.append(above[:-1] - above[1:], answers.total(every))
-
-        self.readers["implied"] = read
+        return bool(self.names)
 
     def __call__(self, found):
-        known = {name: read(found.answers) for name, read in self.readers.items()}
-        implied = known.pop("implied", None)
-        out = Extremes(**known)
-        if implied is not None:
-            out.implied = implied
+        out = Extremes(
+            **{key: read(found.answers) for key, read in self.readers.items()}
+        )
+        if self.implied is not None:
+            above = np.zeros(len(EDGES) + 1)
+            if self.names:
+                above[self.edges] = [found.implied.total(name) for name in self.names]
+                above[: self.edges.start] = above[self.edges.start]
+            out.implied[:-1] = above[:-1] - above[1:]
+            out.implied[-1] = found.answers.total(self.every)
         out.rounds = found.rounds_of_halves
         return out
 
