@@ -7,6 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any, Literal
 
@@ -44,10 +45,13 @@ from skope_ope.evaluators.base._question import (
     several_times,
 )
 from skope_ope.evaluators.base._summed_values import sums_of
+from skope_ope.evaluators.core._engine import terms_of
 from skope_ope.evaluators.core._evidence import rests_on_propensities
-from skope_ope.evaluators.core._implied_weights import with_regions
+from skope_ope.evaluators.core._implied_weights import only_propensities, with_regions
 from skope_ope.evaluators.core._logged_value import logged_value
 from skope_ope.evaluators.core._paired_differences import on_common_rounds
+from skope_ope.evaluators.core._part_weights import LOGGED_PROBA
+from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._rows import FormulaTerms
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of
@@ -270,8 +274,13 @@ def _refuse_walks(evaluator):
 def comparison_of(values, policies, logs, baseline, level, evaluator=None, accepted=()):
     """Return the comparison of values that are known, and what is to be warned of."""
     values, doubts = _doubted(dict(values), logs)
-    if isinstance(logs, BanditLogs):
-        values = {name: with_regions(one, logs) for name, one in values.items()}
+    if isinstance(logs, BanditLogs) and only_propensities(logs):
+        values = {
+            name: with_regions(one, logs, partial(_weights, policies[name], logs))
+            if _has_weights(one, policies[name])
+            else one
+            for name, one in values.items()
+        }
     if baseline == LOGGER:
         values[LOGGER] = logged_value(logs)
     values, warned = on_common_rounds(values)
@@ -294,6 +303,18 @@ def comparison_of(values, policies, logs, baseline, level, evaluator=None, accep
         accepted=accepted,
     )
     return comparison, (*doubts, *warned)
+
+
+def _has_weights(value, policy):
+    """Whether importance weights that no history changes are behind a value."""
+    return rests_on_propensities(value) and not isinstance(policy, AdaptivePolicy)
+
+
+def _weights(policy, logs):
+    """Return importance weights and sample weights of the rounds."""
+    positive = PositiveRounds(logs, combined_weights(logs, None))
+    [pi] = terms_of(LOGGED_PROBA, logs, Target(policy, logs), None, positive)
+    return pi / logs.propensity, positive.omega
 
 
 def check_comparison(policies, baseline, level):

@@ -39,6 +39,7 @@ from skope_ope.evaluators.core._evidence import (
 )
 from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS, UNTOLD
 from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._reach import lasting_reach
 from skope_ope.evaluators.core._verdict import NO_ESTIMATE
 from skope_ope.exceptions import (
     AdaptiveLoggerWarning,
@@ -162,6 +163,13 @@ def weight_doubts(name, gain, interval):
         Doubt(name, text[0].lower() + text[1:], one.category, BOTH, one.name)
         for one, text in told
     ]
+
+
+def region_doubts(name, value):
+    """Return a doubt that forbids nothing where regions of contexts are not known."""
+    text = "holes in regions of contexts, which were not tested"
+    doubt = Doubt(name, text, LowOverlapWarning, NEITHER, "missing_region")
+    return [doubt] if value._regions_untested else []
 
 
 def evaluator_of(gain):
@@ -292,6 +300,7 @@ class Comparison:
                 common / gain.n_rounds,
             ),
             *weight_doubts(name, gain, interval),
+            *region_doubts(name, self.value),
             *doubts_about(name, interval.warnings),
             *doubts_about(name, gain.warnings),
             *doubts_about(name, self.value.warnings),
@@ -315,11 +324,16 @@ class Comparison:
             return nan
         # An interval that knows the range may be wider than what the rounds that were
         # seen tell: it is what must come to lie on one side of zero.
-        sd = gain.standard_error * sqrt(n)
-        near = gain.value - interval[0] if gain.value > 0 else interval[1] - gain.value
+        # What the log may lack in regions of contexts, more rounds lack as well.
+        sd, below = gain.standard_error * sqrt(n), gain.value > 0
+        near = gain.value - interval[0] if below else interval[1] - gain.value
+        lasts = lasting_reach(gain)[0 if below else 1]
+        effect = abs(gain.value) - lasts
+        if not effect > 0:
+            return nan
         quantile = ndtri(1 - (1 - level) / (2 * n_comparisons))
-        sd = max(sd, near * sqrt(n) / quantile)
-        wanted = rounds_needed(gain.value, sd, level=level, n_comparisons=n_comparisons)
+        sd = max(sd, (near - lasts) * sqrt(n) / quantile)
+        wanted = rounds_needed(effect, sd, level=level, n_comparisons=n_comparisons)
         for warning in interval.warnings:
             if isinstance(warning, FewEventsWarning) and warning.value:
                 wanted = max(wanted, n * ENOUGH_EVENTS / warning.value)

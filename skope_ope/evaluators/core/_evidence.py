@@ -122,7 +122,8 @@ SUPPORTED = (
 )
 NO_AUDIT = (
     "The log was not audited. audit(policy, logs) looks for leaks, repeated rounds, "
-    "drift and wrong propensities. verdict(value, audit=...) uses its findings."
+    "drift, wrong propensities and regions of contexts without the policy's actions. "
+    "verdict(value, audit=...) uses its findings."
 )
 NO_POLICY = "The audit did not include the policy. audit(policy, logs) checks both."
 

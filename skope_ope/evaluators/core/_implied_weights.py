@@ -29,6 +29,9 @@ for chance, lacks
 
 .. math:: S = \frac{n_R d}{n}, \qquad \frac{n_R ((1 - d) \ln(1 - d) + d)}{\ln 40} >
     \max(w_0,\; q_{.9}(u)).
+
+Of users whose rounds share a draw, n_R counts less: it is divided by the design effect
+of w - 1, the mean square of its sums by user over that of independent rounds.
 """
 
 from copy import copy
@@ -38,14 +41,15 @@ from math import log
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from skope_ope.logs._row_container import known_range
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import context_columns, sampled_rows
 from skope_ope.logs.sums._log_sums import has_field
 
 EDGES = 2.0 ** (np.arange(57) / 4)  # of implied weights: 1 to 16,384
 STEPS = 1000, 100  # per one, of propensities that were rounded to 3 or 2 digits
-ROUNDED = 1e-9  # relative, of a multiple of such a step
+ROUNDED = 1e-7  # relative, of a multiple of such a step, that a float32 keeps
 TO_INTEGER = 1.5 * 2.0**52  # what is added to it and subtracted loses its fraction
 TWICE = 2.0  # an interval that is so much wider warns
 MISSING_WEIGHT = "missing_weight"
@@ -68,22 +72,21 @@ def left_and_rest(w, p):
     return np.maximum(1.0 - w * p, 0.0), 1.0 - p + half
 
 
-def implied_mass(block, w, largest):
+def implied_mass(w, p, omega, entering, largest, most_p):
     """Return the mass of 1 - pi by bin of implied weights, and last that of all."""
     # `largest`: a weight that was logged. Implied ones up to it do not matter.
-    found, p = np.zeros(len(EDGES) + 1), block.p
-    found[-1] = len(w) if block.omega is None else block.omega.sum()
-    least = 1.0 - block.extremes(p)[1]
-    if least > 0 and largest * least >= 1.0:
+    found = np.zeros(len(EDGES) + 1)
+    found[-1] = len(w) if omega is None else omega.sum()
+    if most_p < 1 and largest * (1.0 - most_p) >= 1.0:
         return found  # whatever the policy does
     mask = (1.0 - w * p > largest * (1.0 - p)) & (p < 1.0)
-    if block.entering is not None:
-        mask &= block.entering
+    if entering is not None:
+        mask &= entering
     rows = np.flatnonzero(mask)
     if len(rows):
         left, rest = left_and_rest(w[rows], p[rows])
         bins = np.searchsorted(EDGES, left / rest)  # at an edge: not above it
-        mass = left if block.omega is None else left * block.omega[rows]
+        mass = left if omega is None else left * omega[rows]
         found[:-1] = np.bincount(bins, mass, len(EDGES) + 1)[1:]
     return found
 
@@ -161,9 +164,16 @@ def _regional(implied):
     return any(one.regional > 0 for one in implied)
 
 
+def lasting(implied):
+    """Return by how much the limits are further, however many rounds come."""
+    pairs = [(one.regional * one.down, one.regional * one.up) for one in implied]
+    return sum(down for down, _ in pairs), sum(up for _, up in pairs)
+
+
 # -- regions of contexts in which weights are missing ----------------------------------
 MOST_FLOAT32 = float(np.finfo(np.float32).max)
 MOST_ROWS = 20_000  # of a log: a sample of more
+MOST_KEYS = 16  # columns that tell rows apart
 CLIPPED_AT = 10.0  # weights that trees learn
 LEAVES, LEAST_ROWS, LEAST_SHARE = 16, 20, 200  # of a tree; rounds of a leaf
 N_FOLDS = 5
@@ -183,9 +193,12 @@ def regional_share(logs, w, omega=None, random_state=0):
     columns = context_columns(logs.context, None if n <= MOST_ROWS else rows)
     X = np.column_stack([one.values for one in columns])
     X = np.clip(X, -MOST_FLOAT32, MOST_FLOAT32)
-    group = None if logs.group_index is None else logs.group_index[rows]
+    order = np.lexsort([*X.T[:MOST_KEYS], w, p])  # folds depend on no order of rows
+    X, w, p, omega = X[order], w[order], p[order], omega[order]
+    group = None if logs.group_index is None else logs.group_index[rows][order]
     if group is not None and len(np.unique(group)) < N_FOLDS:
         return 0.0, 0
+    effect = 1.0 if group is None else _design_effect(omega * (w - 1), group)
     predicted = _predicted(X, np.minimum(w, CLIPPED_AT), omega, group, random)
     left, rest = left_and_rest(w, p)
     u = left / rest
@@ -198,17 +211,28 @@ def regional_share(logs, w, omega=None, random_state=0):
             continue
         surprise = (1 - d) * log(1 - d) + d if d < 1 else 1.0
         largest = max(float(w.max()), float(np.quantile(u[inside], 0.9)))
-        if rounds * surprise / CHANCE > largest:
+        if rounds / effect * surprise / CHANCE > largest:
             found = max(found, (mass * d / float(omega.sum()), rounds))
     return found
 
 
-def with_regions(value, logs):
-    """Return a value whose intervals allow for what regions of contexts lack."""
+def _design_effect(change, group):
+    """Return how much more sums by group vary than those of independent rounds."""
+    sums = np.bincount(np.unique(group, return_inverse=True)[1], change)
+    alone = float(change @ change)
+    return max(float(sums @ sums) / alone, 1.0) if alone else 1.0
+
+
+def with_regions(value, logs, weights):
+    """Return a value that allows for what regions of contexts lack."""
+    # In the interval, where it knows implied weights; otherwise a warning tells of
+    # both. `weights` finds the importance weights of the rounds and sample weights.
     find, terms = value._find_reach, getattr(value._rows, "_terms", None)
     known = getattr(find, "regional", None) is not None and hasattr(terms, "source")
-    if not known or not find.evaluator.requires.weights or not only_propensities(logs):
+    if known and not find.evaluator.requires.weights:
         return value
+    if not known or not find.extremes.implied[-1]:  # weights by a mixture of loggers
+        return _warned(value, logs, *weights())
     share, _ = regional_share(logs, terms.numbers[0], value._rows.design.omega)
     if not share > 0:
         return value
@@ -217,6 +241,28 @@ def with_regions(value, logs):
     out._find_reach.regional = share
     out.__dict__.pop("_usual_reach", None)
     return out
+
+
+def _warned(value, logs, w, omega):
+    """Return a value that warns of what the log may lack, if it may."""
+    # as the share of the range by which the limits would be further
+    p, (low, high) = logs.propensity, value._interval(0.95)
+    worst, best = known_range(logs) or logs._reward_extremes
+    entering = None if omega is None else omega > 0
+    largest = float(w.max())
+    mass = implied_mass(w, p, omega, entering, largest, float(p.max()))
+    above = np.cumsum(mass[-2::-1])[::-1] / mass[-1]
+    about = above, largest, len(w), 1.0, 1.0, regional_share(logs, w, omega)[0]
+    sizes = (value.value - low, high - value.value) / np.float64(best - worst)
+    share = min(max(ImpliedWeights(*about).further(*sizes)), 1.0)
+    if not share > 0:
+        return value
+    text = (
+        f"the log may lack {share:.1%} of what this policy does, by the weights that "
+        "its propensities imply. Give logging_proba, the probabilities of all actions, "
+        "or collect more rounds."
+    )
+    return value._with_warnings([SupportWarning(text, share)])
 
 
 def _predicted(X, y, omega, group, random):

@@ -75,7 +75,9 @@ class Extremes(WithPairs):
             self._take_weights(block, w, design if by_stratum else None)
             if w is rounds.w and only_propensities(block.logs):
                 largest = max(self.weights.values(), default=0.0)
-                self.implied += implied_mass(block, w, largest)
+                about = block.p, block.omega, block.entering
+                most = block.extremes(block.p)[1]
+                self.implied += implied_mass(w, *about, largest, most)
         if rounds.v is not None:
             self._take_model(block, rounds)
 
@@ -244,6 +246,7 @@ class LargestDeviation:
     # Share of the policy that regions of contexts lack, where asked; None: no weights
     # that propensities imply are known
     regional = 0.0
+    part = None  # the extremes of the rounds, where `extremes` are those of more rounds
     has_rows_of_files = True  # whether files can be asked for the rounds of the value
 
     def __init__(
@@ -326,13 +329,27 @@ class LargestDeviation:
     def within(self, whole):
         """Return the same within the bounds of all rounds, of which these are some."""
         out = copy(whole)
-        out.weighted = self.weighted
+        out.weighted, out.part = self.weighted, self.extremes
         return out
 
     def take(self, rows):
         """Return the same of some rounds: bounds are those of all."""
         out = copy(self)
         out.weighted = self.weighted and self.weighted.take(rows)
+        return out
+
+    def of_group(self, rows, places):
+        """Return the same of some of the `Rows`, with what these imply."""
+        out, logs = self.take(places), rows.logs
+        asked = self.evaluator.requires.weights and self.regional is not None
+        if logs is None or not asked or not only_propensities(logs):
+            return out
+        w, p = rows.numbers[0][places], logs.propensity[places]
+        omega = None if rows.design.omega is None else rows.design.omega[places]
+        out.part = Extremes({None: float(w.max())})
+        entering = None if omega is None else omega > 0
+        about = omega, entering, float(w.max()), float(p.max())
+        out.part.implied = implied_mass(w, p, *about)
         return out
 
     def _within(self, limits, value, max_weight=None, error=None):
@@ -355,14 +372,17 @@ class LargestDeviation:
         asked = self.evaluator.requires.weights and self.regional is not None
         if not asked or limits is None or not known(limits):
             return ()
-        estimate, implied = value._estimate, self.extremes.implied
+        own = self.extremes if self.part is None else self.part
+        estimate, implied = value._estimate, own.implied.copy()
         strata = estimate.frame.strata
+        largest, source = found or self._largest(strata, None, inf)
+        if source != LOGGED:  # no weight is larger, but regions may lack rounds
+            implied[:-1] = 0.0
         if len(strata) > 1 or not (implied[:-1].any() or self.regional):
             return ()
-        largest, source = found or self._largest(strata, None, inf)
-        if source != LOGGED:
-            return ()
-        largest = float(largest.max())
+        largest = float(
+            (largest if self.part is None else own.largest_weights(strata)).max()
+        )
         above = np.cumsum(implied[-2::-1])[::-1] / implied[-1]
         (low, _), (_, high) = self._corners(value, np.zeros(1), limits)
         heaviest = estimate.frame.heaviest * value.n_rounds / implied[-1]

@@ -341,6 +341,14 @@ class PolicyValue(
         return width_where_weights_tell(self._log)
 
     @property
+    def _regions_untested(self):
+        """Whether regions of contexts may lack rounds, and contexts are gone."""
+        known = getattr(self._find_reach, "regional", None) is not None
+        if not (known and self._rows.of_sums and only_propensities(self._log)):
+            return False
+        return len(self._log.actions) > 2  # of two, propensities tell the other
+
+    @property
     def _log(self):
         """What is known of the log: its rounds, or sums of them."""
         return self._rows.logs if self._origin is None else self._origin

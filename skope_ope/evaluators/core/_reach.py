@@ -15,6 +15,7 @@ import numpy as np
 
 from skope_ope._parallel import dot
 from skope_ope.evaluators.core._blocks import blocks
+from skope_ope.evaluators.core._implied_weights import lasting
 
 # What larger weights than the bound may bring is below this share of a standard error:
 # a bias of that size takes .007 off a coverage of .95.
@@ -326,6 +327,12 @@ def implied_of(value):
     """Return the `ImpliedWeights` of a value, where the range is that of the log."""
     find = value._find_reach
     return find.implied(value) if hasattr(find, "implied") else ()
+
+
+def lasting_reach(value):
+    """Return by how much its limits are further, however many rounds come."""
+    reach = value._reach()
+    return lasting(implied_of(value) if reach is None else reach.implied)
 
 
 def range_only(limits):

@@ -11,6 +11,7 @@ import numpy as np
 
 from skope_ope._types import ArrayLike
 from skope_ope.evaluators.core._drowned import beyond_floats
+from skope_ope.evaluators.core._largest_deviation import LargestDeviation
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 from skope_ope.logs._coded_labels import coded_labels
 from skope_ope.logs._labels import factorise, rows_of_codes
@@ -163,13 +164,18 @@ class ValuesOfGroups:
             estimate = estimate.without_error()
             warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
         mixture = self._mixture and self._mixture.take(places)
+        reach = self._find_reach
+        if isinstance(reach, LargestDeviation):
+            reach = reach.of_group(self._rows, places)
+        elif reach is not None:
+            reach = reach.take(places)
         found = self._derived(
             estimate,
             rows,
             estimator=f"{self.estimator} of {label!r}",
             warnings=warned,
             successes=self._group_successes(rows),
-            reach=self._find_reach and self._find_reach.take(places),
+            reach=reach,
             leaves_bias_out=self.leaves_bias_out,
         )
         return found._resting_on(self)._with_mixture(mixture)

@@ -40,17 +40,23 @@ def kept_share_finding(logs, inverse=None):
 
 
 def _kept_by_reward(reward, weight):
-    """Tell whether rewarded rounds have one weight, and the others a smaller one."""
-    kinds = [weight[(weight > 0) & some] for some in (reward != 0, reward == 0)]
+    """Tell whether rare rewards have one weight, and the others a smaller one."""
+    # rewards are those that are not zero; of two kinds of rewards, the greater ones
+    least, most = reward.min(), reward.max()
+    two = ((reward == least) | (reward == most)).all()
+    rewarded, name = reward != 0, "a reward"
+    if two and least != 0:
+        rewarded, name = reward == most, f"the reward {figure(float(most))}"
+    kinds = [weight[(weight > 0) & some] for some in (rewarded, ~rewarded)]
     if min(map(len, kinds)) < FEWEST_OF_KIND or max(map(np.ptp, kinds)) > 1e-9:
         return None
     high, low = (float(one[0]) for one in kinds)
-    if not high > low + 1e-9:
+    if not high > low + 1e-9 or len(kinds[0]) > len(kinds[1]):
         return None
     found = (
-        f"sample_weight is {figure(high, 3)} in all rounds with a reward and "
-        f"{figure(low, 3)} in all others. Rounds without a reward are those that are "
-        "dropped as a rule, and then have the larger weight."
+        f"sample_weight is {figure(high, 3)} in all rounds with {name} and "
+        f"{figure(low, 3)} in all others, which are more. The common rounds are those "
+        "that are dropped as a rule, and then have the larger weight."
     )
     return found, {"number": high / low, "effect": high / low - 1}
 

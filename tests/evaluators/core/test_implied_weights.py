@@ -10,6 +10,7 @@ from skope_ope import (
     IPS,
     SNIPS,
     BanditLogs,
+    ConstantPolicy,
     DirectMethod,
     DoublyRobust,
     audit,
@@ -18,7 +19,8 @@ from skope_ope import (
     scan_logs,
     summarize,
 )
-from skope_ope.evaluators.core._implied_weights import EDGES
+from skope_ope.evaluators.core._implied_weights import EDGES, regional_share
+from skope_ope.evaluators.core._logged_value import logged_value
 from skope_ope.exceptions import LowOverlapWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -216,3 +218,112 @@ def test_right_logs_lack_no_region(n_features):
         policy = np.tile([0.1, 0.8, 0.1], (len(logs), 1))
         _, found = region_of(policy, logs)
         assert not found
+
+
+def shared_hole(n=10_000, seed=0, share=0.05):
+    """One number is recorded per action, but action 1 is never taken in a region."""
+    random = np.random.default_rng(seed)
+    x = random.random((n, 2))
+    hole = x[:, 0] < share
+    action = random.integers(0, 3, n)
+    action[hole] = np.where(random.random(hole.sum()) < 0.5, 0, 2)
+    mean = np.where(hole, np.where(action == 1, 0, 0.9), 0.3 + 0.06 * (action == 1))
+    reward = (random.random(n) < mean).astype(float)
+    return BanditLogs(x, action, reward, 1 / 3, reward_range=(0, 1)), hole
+
+
+def test_a_bound_of_the_weights_says_nothing_of_regions():
+    logs, _ = shared_hole()
+    policy = ConstantPolicy(1)
+    found = compare_policies({"one": policy}, logs, evaluator="SNIPS")
+    plain = evaluate(policy, logs, evaluators=["SNIPS"])["SNIPS"]
+    gain = plain - logged_value(logs)
+    assert gain.confidence_interval()[0] > 0  # and the true gain is below zero
+    assert found.decision == "undecided"
+    assert found.differences["one"].confidence_interval()[0] < -0.01
+
+
+def test_more_rounds_do_not_fill_a_region():
+    few, many = (
+        compare_policies({"one": ConstantPolicy(1)}, logs, evaluator="SNIPS")
+        for logs, _ in (shared_hole(10_000), shared_hole(60_000))
+    )
+    for found in (few, many):
+        assert found.decision == "undecided" and "would decide" not in found.sentence
+
+
+@pytest.mark.parametrize("evaluator", ["DRns", "AdaptiveDR", "BalancedDR"])
+def test_what_the_log_lacks_forbids_by_evaluators_without_such_intervals(evaluator):
+    logs, hole = shared_hole(seed=1, share=0.045)
+    p = np.where(hole, 0.999, 1 / 3)
+    logs = logs.replace(propensity=p)
+    given = {"evaluator": evaluator, "random_state": 0}
+    found = compare_policies({"one": ConstantPolicy(1)}, logs, **given)
+    assert found.differences["one"].confidence_interval()[0] > 0
+    assert found.decision == "undecided" and "not in the log" in found.sentence
+
+
+def test_a_part_lacks_what_its_own_rounds_imply(tmp_path):
+    logs, policy, _ = world(share=0.2)
+    x = logs.context[:, 0]
+    part = np.where(x < 0.25, "a", "b")
+    value = SNIPS().fit(logs).evaluate(policy)
+    parts = value.by(part)
+    for label, one in parts.items():
+        rows = np.flatnonzero(part == label)
+        alone = SNIPS().fit(logs[rows]).evaluate(policy[rows])
+        assert one._reach().implied == alone._reach().implied
+    assert parts["b"]._reach().implied == ()
+    share = parts["a"]._reach().implied[0].share
+    assert share == pytest.approx((x < 0.2).sum() / (x < 0.25).sum())
+    columns = logs.with_columns(part=part, pi=policy)
+    summed = summarize("pi", columns, evaluators=["SNIPS"], by="part")
+    for label, one in summed.values()["SNIPS"].by("part").items():
+        assert_allclose(one.confidence_interval(), parts[label].confidence_interval())
+
+
+def test_users_who_share_a_draw_lack_no_region():
+    found = []
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        user = np.repeat(np.arange(300), 20)
+        x, action = random.random((300, 3))[user], random.integers(0, 3, 300)[user]
+        logs = BanditLogs(x, action, np.zeros(6_000), 1 / 3, group=user)
+        found.append(regional_share(logs, (action == 1) * 3.0)[0] > 0)
+    assert sum(found) <= 2  # 7 without the design effect
+
+
+def test_regions_do_not_depend_on_the_order_of_the_rows():
+    logs, _ = shared_hole()
+    shares = {
+        regional_share(logs[rows], (logs.action[rows] == 1) * 3.0)[0]
+        for rows in (np.arange(10_000), np.random.default_rng(0).permutation(10_000))
+    }
+    assert len(shares) == 1 and shares.pop() > 0.03
+
+
+def test_rounded_float32_are_rounded():
+    logs, policy, _ = world(rare=0.012, digits=2)
+    single = logs.replace(propensity=logs.propensity.astype(np.float32))
+    both = (IPS().fit(one).evaluate(policy) for one in (logs, single))
+    assert_allclose(*(one.confidence_interval() for one in both), rtol=1e-6)
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize("n_actions", [2, 3])
+def test_a_lazy_frame_says_that_regions_were_not_tested(n_actions):
+    polars = pytest.importorskip("polars")
+    logs, policy, _ = world(20_000, n_actions, rare=0.3)
+    better = np.maximum(logs.reward, logs.action == 1)
+    columns = {"a": logs.action, "r": better, "p": logs.propensity}
+    columns["x"] = logs.context[:, 0]
+    columns |= {f"pi_{k}": one for k, one in enumerate(policy.T)}
+    lazy = scan_logs(
+        polars.DataFrame(columns).lazy(),
+        **{"action": "a", "reward": "r", "propensity": "p", "context": ["x"]},
+        columns={"pi": [f"pi_{k}" for k in range(n_actions)]},
+    )
+    found = compare_policies({"one": "pi"}, lazy, evaluator="SNIPS")
+    assert found.decision == "deploy"
+    told = "regions of contexts, which were not tested" in found.sentence
+    assert told == (n_actions > 2)
