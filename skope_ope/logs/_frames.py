@@ -25,6 +25,7 @@ from skope_ope.logs._validation import (
     frame_names,
     is_frame,
     remedy_of,
+    several_numbers,
     short,
 )
 
@@ -302,9 +303,40 @@ def check_name(argument, name, frame):
     if _may_be_name(name) or (isinstance(name, tuple) and name in frame.columns):
         return
     or_number = " or one number" if argument == "propensity" else ""
+    how = _how_to_add(argument, name, frame)
+    if argument == "reward" and _are_columns(name, frame):
+        how = _one_of_columns(name, frame)
     raise TypeError(
         f"{argument} must be the name of a column{or_number}, got {_called(name)}. "
-        f"{_how_to_add(argument, name, frame)}"
+        f"{how}"
+    )
+
+
+def _are_columns(names, frame):
+    """Tell whether a list or the values of a dict are names of columns."""
+    if not isinstance(names, (list, tuple, Mapping)) or not names:
+        return False
+    listed = names.values() if isinstance(names, Mapping) else names
+    return all(_may_be_name(one) and one in frame.columns for one in listed)
+
+
+def _one_of_columns(names, frame):
+    """Return how to take the reward of the logged action, one column for each."""
+    listed, places = list(names), "{action: place, ...}"
+    if isinstance(names, Mapping):
+        listed, places = list(names.values()), {a: k for k, a in enumerate(names)}
+    how = "frame.select(...) and append_column('reward', ...)"
+    if not frame.implementation.is_pyarrow():
+        code, assign = f"frame[action].map({places})", "assign"
+        if frame.implementation.is_polars():
+            code, assign = f"frame[action].replace_strict({places})", "with_columns"
+        how = (
+            f"values = frame[{listed}].to_numpy(); code = {code}; frame.{assign}("
+            "reward=values[np.arange(len(frame)), code])"
+        )
+    return (
+        "A round has one reward. Where each action has a column, it is that of the "
+        f"logged action: {how}, and pass 'reward'."
     )
 
 
@@ -560,7 +592,14 @@ def refuse_one_table(argument, names, frame):
     single = names[0] if isinstance(names, (list, tuple)) and len(names) == 1 else names
     width, found, values = 0, "an array", "values"
     if isinstance(single, str) and single in frame.columns:
-        width = _width_of_lists(frame.get_column(single))
+        first = frame.get_column(single).drop_nulls().head(1).to_list()
+        width = _length_of_list(first)
+        several = "" if width or not first else several_numbers(first[0], ndim=2)
+        if several:
+            raise TypeError(
+                f"{argument} must be a list of column names, got the column "
+                f"{single!r}, which begins with {first[0]!r}. {several}"
+            )
         found = f"the column {single!r}, which holds lists"
         values = f"frame[{single!r}]"
     elif hasattr(names, "__array__") and not is_frame(names):
@@ -588,9 +627,8 @@ def refuse_one_table(argument, names, frame):
     )
 
 
-def _width_of_lists(column):
-    """Return the length of the first list in a column, 0 where it holds none."""
-    first = column.drop_nulls().head(1).to_list()
+def _length_of_list(first):
+    """Return the length of the first entry of a column, 0 where it is no list."""
     if not first or not isinstance(first[0], (list, tuple, np.ndarray)):
         return 0
     return len(first[0])
