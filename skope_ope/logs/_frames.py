@@ -303,40 +303,9 @@ def check_name(argument, name, frame):
     if _may_be_name(name) or (isinstance(name, tuple) and name in frame.columns):
         return
     or_number = " or one number" if argument == "propensity" else ""
-    how = _how_to_add(argument, name, frame)
-    if argument == "reward" and _are_columns(name, frame):
-        how = _one_of_columns(name, frame)
     raise TypeError(
         f"{argument} must be the name of a column{or_number}, got {_called(name)}. "
-        f"{how}"
-    )
-
-
-def _are_columns(names, frame):
-    """Tell whether a list or the values of a dict are names of columns."""
-    if not isinstance(names, (list, tuple, Mapping)) or not names:
-        return False
-    listed = names.values() if isinstance(names, Mapping) else names
-    return all(_may_be_name(one) and one in frame.columns for one in listed)
-
-
-def _one_of_columns(names, frame):
-    """Return how to take the reward of the logged action, one column for each."""
-    listed, places = list(names), "{action: place, ...}"
-    if isinstance(names, Mapping):
-        listed, places = list(names.values()), {a: k for k, a in enumerate(names)}
-    how = "frame.select(...) and append_column('reward', ...)"
-    if not frame.implementation.is_pyarrow():
-        code, assign = f"frame[action].map({places})", "assign"
-        if frame.implementation.is_polars():
-            code, assign = f"frame[action].replace_strict({places})", "with_columns"
-        how = (
-            f"values = frame[{listed}].to_numpy(); code = {code}; frame.{assign}("
-            "reward=values[np.arange(len(frame)), code])"
-        )
-    return (
-        "A round has one reward. Where each action has a column, it is that of the "
-        f"logged action: {how}, and pass 'reward'."
+        f"{_how_to_add(argument, name, frame)}"
     )
 
 
@@ -372,17 +341,27 @@ def _called(value):
 
 def _how_to_add(argument, value, frame):
     """Return how values become a column of the frame."""
-    column, values = "p" if argument == "propensity" else argument, "..."
-    if isinstance(value, Mapping) and frame.implementation.is_pandas():
+    column, values, told = "p" if argument == "propensity" else argument, "...", ""
+    listed = value.values() if isinstance(value, Mapping) else value
+    listed = list(listed) if isinstance(value, (list, tuple, Mapping)) else []
+    names = [one for one in listed if _may_be_name(one) and one in frame.columns]
+    if argument == "reward" and names and len(names) == len(listed):
+        labels = list(value) if isinstance(value, Mapping) else "labels"
+        values = f"frame[{listed}].to_numpy()[np.arange(len(frame)), code]"
+        told = (
+            "A round has one reward. Where each action has a column, take that of the "
+            f"logged action, code = [{labels}.index(one) for one in frame[action]]. "
+        )
+    elif isinstance(value, Mapping) and frame.implementation.is_pandas():
         values = "frame[column].map(values)"
     elif callable(value) and frame.implementation.is_pandas():
         values = "func(frame)"
     how = f"frame.assign({column}={values})"
     if frame.implementation.is_polars():
-        how = f"frame.with_columns({column}=...)"
+        how = f"frame.with_columns({column}={values})"
     elif frame.implementation.is_pyarrow():
         how = f"frame.append_column({column!r}, ...)"
-    return f"Add it to the frame: {how}, and pass {column!r}."
+    return f"{told}Add it to the frame: {how}, and pass {column!r}."
 
 
 def names_of(argument, names):
