@@ -14,6 +14,7 @@ from copy import copy
 from importlib.metadata import PackageNotFoundError, metadata
 from importlib.util import find_spec
 from inspect import signature
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sklearn.base import BaseEstimator
@@ -47,9 +48,24 @@ if TYPE_CHECKING:
         parameter_constraints: dict[str, Any], *, prefer_skip_nested_validation: bool
     ) -> Callable[[Decorated], Decorated]: ...
 
+    def once_fitted(method: Decorated) -> Decorated: ...
+
 else:
     from sklearn.base import _fit_context as fit_context
     from sklearn.utils._param_validation import validate_params
+
+    class once_fitted:
+        """A method that an estimator has once it is fitted, like `available_if`."""
+
+        # Before, it raises NotFittedError, which is an AttributeError, too.
+        def __init__(self, method):
+            self.method = method
+
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self.method
+            check_is_fitted(instance)
+            return MethodType(self.method, instance)
 
 
 __all__ = [
@@ -63,6 +79,7 @@ __all__ = [
     "check_sample_weight",
     "fit_context",
     "has_method",
+    "once_fitted",
     "safe_indexing",
     "scorer_weighs",
     "validate_parameter_constraints",
@@ -113,23 +130,21 @@ def weight_request(part, method):
 
 def validate_parameter_constraints(constraints, parameters, caller_name):
     """Raise as scikit-learn does, and name the option that may have been meant."""
-    try:
-        scikit_learns_validation(constraints, parameters, caller_name)
-    except InvalidParameterError as error:
-        texts = {
-            option
-            for name, found in parameters.items()
-            if isinstance(found, str) and str(error).startswith(f"The {name!r} ")
-            for one in constraints[name]
-            if isinstance(one, Options)
-            for option in one.options
-            if isinstance(option, str)
-        }
-        wrong = str(error).partition("Got '")[2].rpartition("' instead")[0]
-        hint = meant(wrong, texts)
-        if not hint:
-            raise
-        raise InvalidParameterError(f"{error}{hint}") from None
+    for name, found in parameters.items():
+        try:
+            scikit_learns_validation(constraints, {name: found}, caller_name)
+        except InvalidParameterError as error:
+            texts = {
+                option
+                for one in constraints[name]
+                if isinstance(one, Options)
+                for option in one.options
+                if isinstance(option, str)
+            }
+            hint = meant(found, texts) if isinstance(found, str) else ""
+            if not hint:
+                raise
+            raise InvalidParameterError(f"{error}{hint}") from None
 
 
 class ParameterChecks:

@@ -175,7 +175,7 @@ def _add_log(command):
     add(
         "--skip-bad-lines",
         action="store_true",
-        help="skip malformed lines of Vowpal Wabbit logs, with a counted warning",
+        help="skip malformed lines of JSON and Vowpal Wabbit, with a counted warning",
     )
 
 

@@ -286,9 +286,9 @@ class SoftmaxPolicy(LogsPolicy):
         values = phi.data if sparse.issparse(phi) else phi
         if not np.isfinite(values).all():
             raise ValueError(
-                "SoftmaxPolicy needs finite features, and the contexts have missing or "
-                "infinite values. Pass features=make_pipeline(SimpleImputer(), "
-                "StandardScaler())."
+                "SoftmaxPolicy needs finite features, and these have missing or "
+                "infinite values. Replace infinite ones, and pass features="
+                "make_pipeline(SimpleImputer(), MaxAbsScaler()) for missing ones."
             )
         return phi
 

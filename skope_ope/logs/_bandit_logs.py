@@ -75,7 +75,7 @@ def _check_possible(logs, name, told):
     raise ValueError(
         f"{name} is {told[row]:.9g} at row {row} for the logged action "
         f"{plain(logs.action[row])!r}{whose} ({len(never)} such rows). A logged action "
-        f"has a positive probability. Correct {name}, or drop these rows."
+        f"has a positive probability. Correct {name}, or leave it out."
     )
 
 
@@ -279,7 +279,7 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
             ~offered,
             lambda row: f"action {plain(self.action[row])!r} was logged",
             ", where it is not `available`",
-            "Correct it or drop the rows.",
+            "Correct `available`, or leave it out.",
         )
         return available
 

@@ -93,8 +93,7 @@ def coded_as(name, coded, labels=None, labels_name=None):
         raise RowError(
             f"{name} {found!r}",
             row,
-            f" is not among {labels_name} {short(labels)}.{hint} Add it there or drop "
-            "the row.",
+            f" is not among {labels_name} {short(labels)}.{hint} Add it there.",
         )
     return labels, read_only(codes)
 

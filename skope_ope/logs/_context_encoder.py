@@ -543,7 +543,7 @@ FIRST_ROWS = 100  # rows that are looked at before the others: most texts are no
 
 def odd_rows(context):
     """Return a few rows that show what is odd in the columns of a context."""
-    rows = {row for series in series_of(context) for _, row in _oddities(series)}
+    rows = {row for _, odd in _odd_columns(context) for _, row in odd}
     return np.array(sorted(rows), dtype=np.intp)
 
 
@@ -555,22 +555,36 @@ def odd_part(context):
 
 def oddities(context):
     """Return what is odd in a context, a set of pairs of a column and a kind."""
-    found = ((one.name, _oddities(one)) for one in series_of(context))
-    return {(name, kind) for name, odd in found for kind, _ in odd}
+    return {(name, kind) for name, odd in _odd_columns(context) for kind, _ in odd}
 
 
-def _oddities(series):
-    """Yield (kind, first row) of what is odd in a column."""
-    missing = gaps_of(series)
+def _odd_columns(context):
+    """Yield the name of every column, and (kind, first row) of what is odd in it."""
+    for name, missing, series in _gaps_by_column(context):
+        yield name, _oddities(missing, series)
+
+
+def _oddities(missing, series):
     if missing.any():
         yield "gap", int(missing.argmax())
-    if type(series.dtype).__name__ in TEXT_TYPES:
+    if series is not None and type(series.dtype).__name__ in TEXT_TYPES:
         for part in (slice(0, FIRST_ROWS), slice(FIRST_ROWS, None)):
             values = series[part].to_list()
             for row in np.flatnonzero(~missing[part]).tolist():
                 if not _spells_number(values[row]):
                     yield "text", part.start + row
                     return
+
+
+def _gaps_by_column(context):
+    """Yield (name, whether each row is missing, column of a frame or None)."""
+    # An array without NaN has a sum, as a rule: then its columns are not looked at.
+    array = isinstance(context, np.ndarray) and context.dtype.kind == "f"
+    if array and not np.isfinite(context.sum()):
+        for place, column in enumerate(context.T):
+            yield place, np.isnan(column), None
+    for series in series_of(context):
+        yield series.name, gaps_of(series), series
 
 
 def gaps_of(series):
@@ -634,8 +648,9 @@ def encoding_note(message, context):
 
 
 def has_other_columns(context):
-    """Tell whether a frame has columns that many models do not take."""
-    # These are all but numbers and booleans, and those with missing values.
+    """Tell whether a context has columns that many models do not take."""
+    # These are all but numbers and booleans, and those with missing values: of frames
+    # and of arrays alike.
     types = [one.dtype for one in series_of(context)]
     plain = all(one.is_numeric() or type(one).__name__ == "Boolean" for one in types)
     return not plain or bool(missing_columns(context))
@@ -648,8 +663,8 @@ def names_of_texts(context):
 
 
 def missing_columns(context):
-    """Return the names of the columns of a frame that have missing values, or NaN."""
-    return [one.name for one in series_of(context) if gaps_of(one).any()]
+    """Return the names, or places, of the columns that have missing values, or NaN."""
+    return [name for name, missing, _ in _gaps_by_column(context) if missing.any()]
 
 
 def series_of(context):

@@ -25,6 +25,7 @@ from skope_ope.logs._validation import (
     frame_names,
     is_frame,
     remedy_of,
+    several_numbers,
     short,
 )
 
@@ -340,17 +341,27 @@ def _called(value):
 
 def _how_to_add(argument, value, frame):
     """Return how values become a column of the frame."""
-    column, values = "p" if argument == "propensity" else argument, "..."
-    if isinstance(value, Mapping) and frame.implementation.is_pandas():
+    column, values, told = "p" if argument == "propensity" else argument, "...", ""
+    listed = value.values() if isinstance(value, Mapping) else value
+    listed = list(listed) if isinstance(value, (list, tuple, Mapping)) else []
+    names = [one for one in listed if _may_be_name(one) and one in frame.columns]
+    if argument == "reward" and names and len(names) == len(listed):
+        labels = list(value) if isinstance(value, Mapping) else "labels"
+        values = f"frame[{listed}].to_numpy()[np.arange(len(frame)), code]"
+        told = (
+            "A round has one reward. Where each action has a column, take that of the "
+            f"logged action, code = [{labels}.index(one) for one in frame[action]]. "
+        )
+    elif isinstance(value, Mapping) and frame.implementation.is_pandas():
         values = "frame[column].map(values)"
     elif callable(value) and frame.implementation.is_pandas():
         values = "func(frame)"
     how = f"frame.assign({column}={values})"
     if frame.implementation.is_polars():
-        how = f"frame.with_columns({column}=...)"
+        how = f"frame.with_columns({column}={values})"
     elif frame.implementation.is_pyarrow():
         how = f"frame.append_column({column!r}, ...)"
-    return f"Add it to the frame: {how}, and pass {column!r}."
+    return f"{told}Add it to the frame: {how}, and pass {column!r}."
 
 
 def names_of(argument, names):
@@ -560,7 +571,14 @@ def refuse_one_table(argument, names, frame):
     single = names[0] if isinstance(names, (list, tuple)) and len(names) == 1 else names
     width, found, values = 0, "an array", "values"
     if isinstance(single, str) and single in frame.columns:
-        width = _width_of_lists(frame.get_column(single))
+        first = frame.get_column(single).drop_nulls().head(1).to_list()
+        width = _length_of_list(first)
+        several = "" if width or not first else several_numbers(first[0], ndim=2)
+        if several:
+            raise TypeError(
+                f"{argument} must be a list of column names, got the column "
+                f"{single!r}, which begins with {first[0]!r}. {several}"
+            )
         found = f"the column {single!r}, which holds lists"
         values = f"frame[{single!r}]"
     elif hasattr(names, "__array__") and not is_frame(names):
@@ -588,9 +606,8 @@ def refuse_one_table(argument, names, frame):
     )
 
 
-def _width_of_lists(column):
-    """Return the length of the first list in a column, 0 where it holds none."""
-    first = column.drop_nulls().head(1).to_list()
+def _length_of_list(first):
+    """Return the length of the first entry of a column, 0 where it is no list."""
     if not first or not isinstance(first[0], (list, tuple, np.ndarray)):
         return 0
     return len(first[0])

@@ -355,8 +355,8 @@ class RowContainer:
         # Without this refusal numpy would recurse through __getitem__ for seconds.
         raise TypeError(
             f"{type(self).__name__} cannot be converted to an array{self._instead}. "
-            "Put feature transformers inside the reward model or inside the policy, "
-            "not in front of them."
+            "Put transformers and samplers inside the reward model or inside the "
+            "policy, not in front of them."
         )
 
     def __array_namespace__(self, api_version=None):

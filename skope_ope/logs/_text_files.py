@@ -20,6 +20,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from skope_ope.exceptions import RowError
+from skope_ope.logs._validation import several_numbers
 
 # -- columns of texts, and the labels that their distinct texts stand for --------------
 
@@ -518,26 +519,28 @@ def numbers_of(name, cells, remedy=DROP, optional=False):
     return cells
 
 
-def cell_labels(name, texts, kinds=None):
+def cell_labels(name, texts, kinds=None, remedy=DROP):
     """Return distinct labels and the codes of the rows, without blanks around them."""
     stripped, codes = [text.strip() for text in texts.values], texts.codes
     if not MISSING.isdisjoint(map(str.lower, stripped)):
         text = next(filter(is_missing_word, texts.values))
-        raise bad_cell(name, texts, text, "a label")
+        raise bad_cell(name, texts, text, "a label", remedy)
     if stripped != texts.values:
         merged = coded_texts(stripped)
         stripped, codes = merged.values, merged.codes[codes]
     return parse_labels(stripped, kinds), codes
 
 
-def bad_cell(name, texts, text, expected):
+def bad_cell(name, texts, text, expected, if_missing=DROP):
     """Return the error for a text in a column."""
     found, more = f"is {quoted(text)}", ""
+    remedy = (expected == "a number" and several_numbers(text)) or DROP
     if not text.strip():
-        found = "is missing"
+        found, remedy = "is missing", if_missing
     elif is_missing_word(text) and expected == "a label":
-        found, more = f"is {quoted(text)}, a word for missing", " Or rename the label."
-    after = f", expected {expected}. {DROP}{more}"
+        found, remedy = f"is {quoted(text)}, a word for missing", if_missing
+        more = " Or rename the label."
+    after = f", expected {expected}. {remedy}{more}"
     return RowError(f"column {name!r} {found}", texts.row_of(text), after)
 
 

@@ -38,14 +38,27 @@ def as_numbers(name, values, ndim=1, finite=True, first="row"):
         array = array.astype(float)  # databases give them
     if array.dtype.kind in "OUSTmMV":
         found = plain(array.flat[0]) if array.size else None
+        remedy = several_numbers(found, ndim)
+        if name == "slate" and not remedy:
+            remedy = "Pass indices of candidates; labels go to SlateLogs.from_frame."
+        elif not remedy:
+            remedy = "Convert it first, e.g. with np.asarray(..., dtype=float). "
+            remedy += f"If entries are missing: {remedy_of(name)}"
         raise TypeError(
             f"{name} must hold numbers, got dtype {array.dtype} (first entry "
-            f"{found!r}). Convert it first, e.g. with np.asarray(..., dtype=float). "
-            f"If entries are missing: {remedy_of(name)}"
+            f"{found!r}). {remedy}"
         )
     if array.ndim != ndim:
         remedy = ""
-        if ndim == 1 and array.ndim:
+        if ndim == 1 and array.ndim == 2 and array.shape[1] > 1:
+            remedy = (
+                " Of several columns take one number in each row. Where each action "
+                f"has a column, it is that of the logged one: {name}[np.arange(len("
+                f"{name})), code], with code = np.unique(action, return_inverse=True)"
+                "[1] where the columns are in the order of the sorted actions. "
+                "Rewards of slots are slot_reward."
+            )
+        elif ndim == 1 and array.ndim:
             remedy = " Flatten it with np.ravel."
         elif ndim == 1:
             remedy = f" Repeat the number for every round: np.full(n_rounds, {array})."
@@ -56,6 +69,26 @@ def as_numbers(name, values, ndim=1, finite=True, first="row"):
     if finite:
         check_finite(name, array, first=first)
     return keep(values, array) if array is as_given else read_only(array)
+
+
+def several_numbers(found, ndim=1):
+    """Return what to do where an entry holds several numbers, or JSON text of them."""
+    is_json = isinstance(found, str) and found.lstrip()[:1] in ("{", "[")
+    if not (is_json or isinstance(found, (dict, list, tuple))):
+        return ""
+    one = "json.loads(one)" if is_json else "one"
+    if ndim > 1:
+        return (
+            "Make a column of each of the numbers in an entry, in the order of the "
+            f"actions: pandas.DataFrame([{one} for one in values])."
+        )
+    name, key = "code", "code"  # the place in a list
+    if isinstance(found, dict) or found[:1] == "{":
+        name, key = "action", "str(action)" if is_json else "action"
+    return (
+        "Take of each entry the number of its row, such as that of the logged action: "
+        f"[{one}[{key}] for one, {name} in zip(values, {name}s)]."
+    )
 
 
 def as_array(name, values, labels=None):
@@ -288,14 +321,14 @@ def check_propensity(propensity, n_rounds, instead=ESTIMATE_THEM):
         elif first > 0:
             remedy = (
                 "Such a small probability is an error, and its inverse is infinite. "
-                f"Correct these rows, drop them or {instead}."
+                f"Correct these rows or {instead}."
             )
         elif first < 0:
             remedy = f"Probabilities are not negative. Correct these rows or {instead}."
         else:
             remedy = (
                 "A round with propensity 0 cannot occur. If the propensity was rounded "
-                f"to 0, pass all digits. Otherwise drop these rows or {instead}."
+                f"to 0, pass all digits. Otherwise {instead}."
             )
         found = f"propensity must lie in (0, 1], got {first:.9g}"
         refuse_rows(bad, lambda _: found, remedy=remedy)
@@ -507,8 +540,16 @@ def check_field(logs, name, values):
         check_length(name, array, len(logs), logs._counted_by)
     elif array.ndim != ndim or array.shape[: len(sizes)] != sizes:
         free = "".join(f" + ({axis},)" for axis in axes[len(sizes) :])
+        remedy = ""
+        if axes[0] == "n_actions" and len(array) > len(logs.actions):
+            remedy = (
+                " If the others were not logged, name all: actions=[...], in the "
+                f"order of the rows. If it has others, pass {name}[places], the rows "
+                "of the actions of the log."
+            )
         raise ValueError(
             f"{name} must have shape {sizes}{free}{field.like}, got {array.shape}."
+            f"{remedy}"
         )
     if field.low > -inf and array.size and array.min() < field.low:
         refuse_entries(name, array, array < field.low)
@@ -566,7 +607,9 @@ DROP_OR_FILL = "Drop or fill these rows."
 FILL = "Drop these rows or fill the values."
 DROP_REWARDS = (
     "Drop them only if feedback goes missing for reasons unrelated to action and "
-    "outcome; never fill with 0."
+    "outcome; never fill all with 0. Otherwise bound the gain: fill in what is worst "
+    "for it, then what is best. Where each action has a column of rewards, take that "
+    "of the logged action."
 )
 
 FIND_ACTIONS = (

@@ -223,13 +223,13 @@ def check_policy_fitted(policy):
 def _probability_array(policy, logs):
     if sparse.issparse(policy):
         policy = policy.toarray()
-    if hasattr(policy, "shape") and len(policy.shape) not in (1, 2):
-        raise ValueError(
-            f"policy must be an array of shape ({len(logs)}, {logs.n_actions}), got "
-            f"{policy.shape}."
-        )
     check_row_labels("policy", policy, logs)
     policy = as_array("policy", policy, logs.actions)
+    if policy.ndim not in (1, 2):
+        raise ValueError(
+            f"policy must be an array of shape ({len(logs)}, {logs.n_actions}), got "
+            f"{policy.shape}.{_of_positions(policy)}"
+        )
     kind = policy.dtype.kind
     if policy.ndim == 1 and kind in "iub":
         what = "booleans" if kind == "b" else "integers"
@@ -255,6 +255,16 @@ def _probability_array(policy, logs):
     if named:
         return label_table("policy", proba, logs.actions, logs.available)
     return proba
+
+
+def _of_positions(proba):
+    """Return what to do with probabilities at several positions, as obp has them."""
+    remedy = " The last axis is of positions, as of obp's action_dist: pass [:, :, 0]"
+    if proba.ndim != 3:
+        return ""
+    if proba.shape[2] > 1:
+        remedy += ", or of each round its position, [np.arange(n_rounds), :, position]"
+    return f"{remedy}."
 
 
 def policy_probabilities(policy, logs, unknown="raise"):
@@ -295,8 +305,11 @@ def context_probabilities(policy, X, classes, available=None):
     """Return probabilities of `classes`, renormalised over the offered actions."""
     last = last_step(policy)
     if last is not policy and isinstance(last, BasePolicy):
-        # a Pipeline knows nothing of offers: hand them to its policy
-        X = policy[:-1].transform(own(X, policy)) if len(policy.steps) > 1 else X
+        # A Pipeline knows nothing of offers: hand them to its policy. "passthrough" and
+        # samplers of imbalanced-learn, which change the rows of fits only, are skipped.
+        X = own(X, policy) if len(policy.steps) > 1 else X
+        for _, step in policy.steps[:-1]:
+            X = step.transform(X) if hasattr(step, "transform") else X
         policy = last
     if isinstance(policy, FunctionPolicy) and not hasattr(policy, "classes_"):
         policy = policy._knowing(classes)
@@ -335,6 +348,7 @@ def _check_shape(policy, proba, shape):
         raise ValueError(
             f"{type(policy).__name__} gave probabilities of shape {proba.shape}, "
             f"expected {shape} (n_rounds, one column per action)."
+            f"{_of_positions(proba)}"
         )
     return checked_floats(f"the output of {type(policy).__name__}", proba)
 
@@ -423,7 +437,7 @@ def with_logger_policies(self, policies: Mapping[Any, PolicyLike]) -> BanditLogs
             f"the policy of logger {labels[logs.logger_index[row]]!r} gives "
             f"probability {told[row]:.6g} to {plain(logs.action[row])!r}, which it "
             f"logged at row {row} ({never.size} such rows). So another policy acted. "
-            "Correct the policy or drop the rows."
+            "Correct the policy, or the loggers of the rows."
         )
     if logs.propensity is None:
         return logs.replace(

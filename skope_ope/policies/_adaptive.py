@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._types import Array, Contexts
 from skope_ope.exceptions import OPEWarning
@@ -207,6 +208,7 @@ class AdaptivePolicy(BasePolicy):
         policy : FrozenPolicy
             A copy, which later updates do not change.
         """
+        check_is_fitted(self)
         return FrozenPolicy(copy.deepcopy(self), explore=explore)
 
     def _proba(self, X, available):

@@ -60,29 +60,35 @@ def load(line, kind=tuple):
 # list `probs`. A field that is absent and one that is null are both missing.
 
 
-def read_objects(path):
+DROP_LINE = "Correct or drop the line."
+
+
+def read_objects(path, skipped=None):
     """Yield (line number from 1, object) of the lines that are not blank."""
+    # What is wrong with malformed lines goes to the list `skipped`, if there is one.
     for number, line in read_lines(path):
         if not line.strip():
             continue
         try:
             yield number, load(line, dict)
         except MalformedLineError as error:
-            raise ValueError(
-                f"{path}, line {number}: {error}. Correct or drop the line."
-            ) from error
+            told = f"{path}, line {number}: {error}."
+            if skipped is None:
+                told += f" {DROP_LINE[:-1]}, or skip such lines with on_error='skip'."
+                raise ValueError(told) from error
+            skipped.append(told)
 
 
 def line_of_object(path, row):
-    """Return the line of an object; rows count from 0."""
-    return next(islice(read_objects(path), row, None))[0]
+    """Return the line of an object that was read; rows count from 0."""
+    return next(islice(read_objects(path, []), row, None))[0]
 
 
-def field_names(path):
+def field_names(path, skip=False):
     """Return the names of all fields of a file, in the order of their first line."""
     # Objects and lists are no fields, what they hold is.
-    names, n_objects = {}, 0
-    for number, event in read_objects(path):
+    names, n_objects, skipped = {}, 0, [] if skip else None
+    for number, event in read_objects(path, skipped):
         n_objects += 1
         here = list(_leaves(event, ""))
         if len(set(here)) < len(here):
@@ -92,6 +98,8 @@ def field_names(path):
                 "key with a dot. Rename the key."
             )
         names.update(dict.fromkeys(here))
+    if not n_objects and skipped:
+        raise ValueError(f"every line is malformed. The first: {skipped[0]}")
     if not n_objects:
         raise empty_file(path)
     return list(names)

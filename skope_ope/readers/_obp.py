@@ -264,7 +264,12 @@ def _slates_to(logs):
 
 
 def _value_of_key(feedback, key):
-    if feedback.get(key) is None:
+    if key in feedback and feedback[key] is None:
+        remedy = "Fill it in."
+        if key == "context":
+            remedy = "Without features it is np.empty((n_rounds, 0))."
+        raise ValueError(f"bandit_feedback[{key!r}] is None. {remedy}")
+    if key not in feedback:
         raise ValueError(
             f"bandit_feedback has no {key!r}; it has "
             f"{', '.join(map(repr, feedback))}.{meant(key, feedback)}"

@@ -39,7 +39,8 @@ def read_logs(
                 f"{path} is read as {format}: name the columns of the action and the "
                 "reward with --action and --reward."
             )
-        return read_table_logs(path, roles, format=format, like=like, report=report)
+        how = {"like": like, "report": report, "skip": on_error == "skip"}
+        return read_table_logs(path, roles, format=format, **how)
     if roles is not None:
         raise ValueError(
             f"{path} is read as {format}, whose columns are known: leave out --action "

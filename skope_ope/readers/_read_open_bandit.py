@@ -23,6 +23,7 @@ from skope_ope.logs._text_files import (
     utc_microseconds,
     whole_number,
 )
+from skope_ope.logs._validation import remedy_of
 from skope_ope.readers._table_columns import (
     csv_at,
     import_pandas,
@@ -256,6 +257,12 @@ def _count_items(table, item_features, item_context):
     else:
         n_items, told = int(table.item.max()) + 1, "the log has"
     outside = np.flatnonzero(table.item >= n_items)
+    if item_features is not None and n_items > table.n_affinities > 0:
+        raise ValueError(
+            f"{item_context} lists {n_items} items, and the log has affinities to "
+            f"{table.n_affinities}. It is the file of another campaign: pass that of "
+            "this one, item_context=..."
+        )
     if outside.size:
         raise RowError(
             f"item_id {table.item[outside[0]]}",
@@ -342,7 +349,10 @@ class OpenBanditTable:
                 parsed(name, cells[places[name]]) for name in WHOLE_NUMBERS
             )
             self.click, self.propensity = (
-                numbers_of(name, cells[places[name]]) for name in NEEDED[3:]
+                numbers_of(name, cells[places[name]], remedy_of(field))
+                for name, field in zip(
+                    NEEDED[3:], ("reward", "propensity"), strict=True
+                )
             )
             clicks = [numbers_of(name, cells[place]) for _, name, place in affinities]
         except RowError as error:

@@ -4,8 +4,9 @@
 
 A kind says what a column is wanted for:
 
+- "action", "reward" and other fields of logs: see `KIND_OF_FIELD`; the advice where an
+  entry is missing is that of the field;
 - "number": finite floats; nothing may be missing;
-- "reward", "propensity": a number, with other advice where it is missing;
 - "label": ints, floats, booleans or texts, as the distinct values look;
 - "moment": numbers, or datetimes in UTC;
 - "feature": floats, NaN where missing, or `Texts` where any value is text;
@@ -26,6 +27,7 @@ from skope_ope._texts import meant
 from skope_ope.exceptions import LogsWarning, RowError, warn_user
 from skope_ope.logs._frames import check_context_names, choose_context
 from skope_ope.logs._text_files import (
+    DROP,
     CsvFile,
     Texts,
     bad_cell,
@@ -40,8 +42,9 @@ from skope_ope.logs._text_files import (
     text_columns,
     utc_microseconds,
 )
-from skope_ope.logs._validation import DROP_OR_FILL, DROP_REWARDS, ESTIMATE_ALL
+from skope_ope.logs._validation import DROP_OR_FILL, remedy_of, several_numbers
 from skope_ope.readers._json_lines import (
+    DROP_LINE,
     field_names,
     getter,
     line_of_object,
@@ -49,6 +52,27 @@ from skope_ope.readers._json_lines import (
 )
 
 MOSTLY_NUMBERS = 0.9  # share of numbers from which a text among them is told
+KIND_OF_FIELD = {
+    "action": "label",
+    "reward": "number",
+    "propensity": "number",
+    "logger": "label",
+    "timestamp": "moment",
+    "group": "label",
+    "sample_weight": "number",
+    "logging_proba": "number",  # a column for each action
+}
+
+
+class _ReadColumn:
+    """A column of a file; a method for every kind that is no field."""
+
+    remedy = DROP_OR_FILL  # where an entry is missing
+
+    def of(self, kind):
+        """Return the values as a kind wants them."""
+        self.remedy = remedy_of(kind, self.remedy)
+        return getattr(self, KIND_OF_FIELD.get(kind, kind))()
 
 
 def csv_at(path):
@@ -65,12 +89,16 @@ def read_csv(path, wanted, report=None):
     """Read columns of a csv file, a dict by (name, kind)."""
     file = csv_at(path)
     places = {key: file.header.index(key[0]) for key in wanted}
-    labels = {place for (_, kind), place in places.items() if kind == "label"}
+    labels = {
+        place
+        for (_, kind), place in places.items()
+        if KIND_OF_FIELD.get(kind, kind) == "label"
+    }
     texts = {place: place in labels for place in places.values()}
     cells = read_cells(file, texts, report)
     try:
         return {
-            (name, kind): getattr(_CsvColumn(file, name, cells[place]), kind)()
+            (name, kind): _CsvColumn(file, name, cells[place]).of(kind)
             for (name, kind), place in places.items()
         }
     except RowError as error:
@@ -123,27 +151,21 @@ def _fill(part, found, place):
     return True
 
 
-class _CsvColumn:
-    """The cells of a column, floats or `Texts`; a method for every kind."""
+class _CsvColumn(_ReadColumn):
+    """The cells of a column, floats or `Texts`."""
+
+    remedy = DROP
 
     def __init__(self, file, name, cells):
         self.file, self.name, self.cells = file, name, cells
 
     def number(self):
         """Return finite numbers."""
-        return numbers_of(self.name, self.cells)
-
-    def reward(self):
-        """Return finite numbers, with other advice where one is missing."""
-        return numbers_of(self.name, self.cells, DROP_REWARDS)
-
-    def propensity(self):
-        """Return the same, for propensities."""
-        return numbers_of(self.name, self.cells, ESTIMATE_ALL)
+        return numbers_of(self.name, self.cells, self.remedy)
 
     def label(self):
         """Return texts, integers, floats or booleans."""
-        labels, codes = cell_labels(self.name, self.cells)
+        labels, codes = cell_labels(self.name, self.cells, remedy=self.remedy)
         return labels[codes]
 
     def moment(self):
@@ -222,26 +244,27 @@ LINE_OF = {"csv": line_of_row, "jsonl": line_of_object, "parquet": None}  # a ro
 TABLE_FORMATS = tuple(LINE_OF)
 
 
-def names_of_columns(path, *, format="csv"):
+def names_of_columns(path, *, format="csv", skip=False):
     """Return the names of the columns of a file, in their order."""
     if format == "jsonl":
-        return field_names(path)
+        return field_names(path, skip)
     if format == "parquet":
         with open_parquet(path) as file:
             return list(file.schema_arrow.names)
     return csv_at(path).header
 
 
-def read_columns(path, wanted, *, format="csv", names=None, report=None):
-    """Read columns of a file of a table."""
+def read_columns(path, wanted, *, format="csv", names=None, report=None, skip=False):
+    """Read columns of a file of a table; `skip` lines that are no JSON objects."""
     wanted = list(dict.fromkeys(wanted))
     if names is None:
-        names = names_of_columns(path, format=format)
+        names = names_of_columns(path, format=format, skip=skip)
     check_names(path, names, [name for name, _ in wanted])
     if format == "parquet":
         return read_parquet(path, wanted)
-    read = read_jsonl_columns if format == "jsonl" else read_csv
-    return read(path, wanted, report)
+    if format == "jsonl":
+        return read_jsonl_columns(path, wanted, report, skip)
+    return read_csv(path, wanted, report)
 
 
 def check_names(path, names, needed):
@@ -355,13 +378,13 @@ def read_parquet(path, wanted):
     if not table.num_rows:
         raise empty_file(path)
     return {
-        (name, kind): getattr(_Column(path, name, table.column(name)), kind)()
+        (name, kind): _ParquetColumn(path, name, table.column(name)).of(kind)
         for name, kind in wanted
     }
 
 
-class _Column:
-    """A column of a parquet file; a method for every kind."""
+class _ParquetColumn(_ReadColumn):
+    """A column of a parquet file."""
 
     def __init__(self, path, name, values):
         from pyarrow import types
@@ -373,19 +396,19 @@ class _Column:
         self.is_text = kind in ("string", "large_string", "string_view")
         self.is_bytes = "binary" in kind
 
-    def refuse(self, what, wrong, remedy=DROP_OR_FILL):
+    def refuse(self, what, wrong):
         """Raise where rows are wrong."""
         rows = np.flatnonzero(wrong)
         if rows.size:
             raise ValueError(
                 f"{self.path}: column {self.name!r} is {what} at row {rows[0]} "
-                f"({rows.size} such rows). {remedy}"
+                f"({rows.size} such rows). {self.remedy}"
             )
 
-    def refuse_nulls(self, remedy=DROP_OR_FILL):
+    def refuse_nulls(self):
         """Raise where values are missing."""
         if self.values.null_count:
-            self.refuse("missing", self.values.is_null().to_numpy(), remedy)
+            self.refuse("missing", self.values.is_null().to_numpy())
 
     def wrong_type(self, expected):
         """Return the error of a column that holds something else."""
@@ -408,20 +431,12 @@ class _Column:
         except pyarrow.ArrowException:
             raise self.wrong_type("numbers") from None
 
-    def number(self, remedy=DROP_OR_FILL):
+    def number(self):
         """Return finite numbers."""
-        self.refuse_nulls(remedy)
+        self.refuse_nulls()
         numbers = self.floats()
         self.refuse("not finite", ~np.isfinite(numbers))
         return numbers
-
-    def reward(self):
-        """Return finite numbers, with other advice where one is missing."""
-        return self.number(DROP_REWARDS)
-
-    def propensity(self):
-        """Return the same, for propensities."""
-        return self.number(ESTIMATE_ALL)
 
     def label(self):
         """Return texts, numbers or booleans."""
@@ -469,26 +484,30 @@ REPORT_EVERY = 10_000  # lines between two reports
 JSON_NUMBERS = (bool, int, float)
 
 
-def read_jsonl_columns(path, wanted, report=None):
+def read_jsonl_columns(path, wanted, report=None, skip=False):
     """Read fields of a file of JSON lines, a dict by (name, kind)."""
     taken = {name: (getter(name), []) for name, _ in wanted}
-    lines = []
-    for number, event in read_objects(path):
+    lines, skipped = [], [] if skip else None
+    for number, event in read_objects(path, skipped):
         lines.append(number)
         for get, values in taken.values():
             values.append(get(event))
         if report is not None and len(lines) % REPORT_EVERY == 0:
             report(len(lines))
-    if not lines:
-        raise empty_file(path)
+    if skipped:
+        told = (
+            f"{path}: skipped {len(skipped):,} malformed line(s); {len(lines):,} "
+            f"remain. The first: {skipped[0]}"
+        )
+        warn_user([LogsWarning(told, len(skipped))])
     fields = {name: _Field(path, name, taken[name][1], lines) for name in taken}
-    return {(name, kind): getattr(fields[name], kind)() for name, kind in wanted}
+    return {(name, kind): fields[name].of(kind) for name, kind in wanted}
 
 
-class _Field:
-    """The values of a field, as JSON gives them; a method for every kind."""
+class _Field(_ReadColumn):
+    """The values of a field, as JSON gives them."""
 
-    if_missing = "Correct or drop the line."
+    remedy = DROP_LINE
 
     def __init__(self, path, name, values, lines):
         self.path, self.name = path, name
@@ -498,9 +517,9 @@ class _Field:
     def bad(self, row, expected):
         """Return the error for a row."""
         value = self.values[row]
-        found, remedy = f"is {quoted(value)}", "Correct or drop the line."
-        if value is None:
-            found, remedy = "is missing", self.if_missing
+        found = "is missing" if value is None else f"is {quoted(value)}"
+        remedy = several_numbers(value) or DROP_LINE
+        remedy = self.remedy if value in (None, "") else remedy
         many = self.values.count(None) if value is None else 1
         lines = f" ({many:,} such lines)" if many > 1 else ""
         return ValueError(
@@ -543,16 +562,6 @@ class _Field:
             one if one is None or type(one) is str else json.dumps(one)
             for one in self.values
         ]
-
-    def reward(self):
-        """Return floats, with other advice where one is missing."""
-        self.if_missing = DROP_REWARDS
-        return self.number()
-
-    def propensity(self):
-        """Return the same, for propensities."""
-        self.if_missing = ESTIMATE_ALL
-        return self.number()
 
     def label(self):
         """Return texts, integers, floats or booleans: what all values are."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from skope_ope.logs._context_encoder import (
     category_names,
     scale_of,
 )
-from skope_ope.logs._frames import LIBRARIES, check_order, import_narwhals
+from skope_ope.logs._frames import LIBRARIES, SINGLE, check_order, import_narwhals
 from skope_ope.logs._text_files import Texts, errors_of_file, parse_labels
 from skope_ope.logs._validation import PROBA_TOLERANCE, row_sums
 from skope_ope.readers._json_lines import field_names, line_of_object
@@ -98,17 +98,6 @@ def _columns_of_texts(name, texts):
 # --------------------------------------------------------------------------------------
 
 
-KIND_OF_FIELD = {
-    "action": "label",
-    "reward": "reward",
-    "propensity": "propensity",
-    "logger": "label",
-    "timestamp": "moment",
-    "group": "label",
-    "sample_weight": "number",
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Roles:
     """Which column of a file means what."""
@@ -134,10 +123,10 @@ class Roles:
     extra: tuple = ()
 
     def fields(self):
-        """Return {field: (column, kind)} of the fields that are columns."""
+        """Return {field: (column, field)} of the fields that are columns."""
         return {
-            field: (getattr(self, field), kind)
-            for field, kind in KIND_OF_FIELD.items()
+            field: (getattr(self, field), field)
+            for field in SINGLE
             if isinstance(getattr(self, field), str)
         }
 
@@ -177,17 +166,18 @@ class ReadLogs:
     encoder: TableEncoder = None  # what made the context from the features
 
 
-def read_table_logs(path, roles, *, format="csv", like=None, report=None):
+def read_table_logs(path, roles, *, format="csv", like=None, report=None, skip=False):
     """Read logs from a file of a table."""
-    names = names_of_columns(path, format=format)
+    names = names_of_columns(path, format=format, skip=skip)
     known = roles.context_names(path, names) if like is None else like.features
     context = list(known)
     fields = roles.fields()
     features = [(name, "feature") for name in context]
     proba = roles.proba_columns(names)
-    numbers = [(name, "number") for name in proba.values()]
+    numbers = [(name, "logging_proba") for name in proba.values()]
     wanted = [*fields.values(), *numbers, *features, *roles.extra]
-    columns = read_columns(path, wanted, format=format, names=names, report=report)
+    how = {"format": format, "names": names, "report": report, "skip": skip}
+    columns = read_columns(path, wanted, **how)
     values = {field: columns[key] for field, key in fields.items()}
     n_rounds = len(values["action"])
     if isinstance(roles.propensity, Real):
@@ -364,7 +354,8 @@ def read_jsonl(
     sample_weight: str | None = None,
     columns: Sequence[str] | Mapping[str, Any] | None = None,
     reward_range: tuple[float, float] | None = None,
-    backend: str = "pandas",
+    backend: Literal["pandas", "polars", "pyarrow"] = "pandas",
+    on_error: Literal["raise", "skip"] = "raise",
 ) -> BanditLogs:
     r"""Read decision traces from JSON lines, one decision per line.
 
@@ -404,6 +395,9 @@ def read_jsonl(
         Known bounds of the reward.
     backend : {"pandas", "polars", "pyarrow"}, default="pandas"
         Library of the frame that holds the context.
+    on_error : {"raise", "skip"}, default="raise"
+        What to do with a line that is no JSON object: raise a `ValueError` with its
+        number, or skip it with a warning that counts such lines.
 
     Returns
     -------
@@ -453,14 +447,17 @@ def read_jsonl(
     ['free', 'team']
     """
     given = dict(locals())
-    if backend not in LIBRARIES:
-        raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.")
-    path = os.fspath(path)
-    names = field_names(path)
-    single = {field: given[field] for field in KIND_OF_FIELD}
+    for name, options in (("backend", LIBRARIES), ("on_error", ("raise", "skip"))):
+        if given[name] not in options:
+            raise ValueError(f"{name} must be one of {options}, got {given[name]!r}.")
+    path, skip = os.fspath(path), on_error == "skip"
+    names = field_names(path, skip)
+    single = {field: given[field] for field in SINGLE}
     fields = {field: name for field, name in single.items() if isinstance(name, str)}
-    kinds = {name: KIND_OF_FIELD[field] for field, name in fields.items()}
-    for name in chain(_fields_in(logging_proba), _fields_in(logger_proba)):
+    kinds = {name: field for field, name in fields.items()}
+    for name in _fields_in(logging_proba):
+        kinds.setdefault(name, "logging_proba")
+    for name in _fields_in(logger_proba):
         kinds.setdefault(name, "number")
     for name in _fields_in(columns):
         kinds.setdefault(name, "cell")
@@ -484,7 +481,7 @@ def read_jsonl(
     for name in context:
         kinds.setdefault(name, "cell")
     all_actions = list(dict.fromkeys(_fields_in(logging_proba)))
-    frame = _frame(_values_of_fields(path, kinds, names, all_actions), backend)
+    frame = _frame(_values_of_fields(path, kinds, names, all_actions, skip), backend)
     with errors_of_file(path, partial(line_of_object, path)):
         return BanditLogs.from_frame(
             frame,
@@ -506,9 +503,9 @@ def _refuse_texts(names, **given):
             )
 
 
-def _values_of_fields(path, kinds, names, all_actions):
+def _values_of_fields(path, kinds, names, all_actions, skip):
     """Return fields by name; probabilities of all actions sum to one."""
-    read = read_columns(path, kinds.items(), format="jsonl", names=names)
+    read = read_columns(path, kinds.items(), format="jsonl", names=names, skip=skip)
     values = {name: column for (name, _), column in read.items()}
     if all_actions:
         proba = made_whole(path, [values[name] for name in all_actions])

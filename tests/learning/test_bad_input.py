@@ -70,7 +70,7 @@ def test_what_are_no_logs(policy):
     ):
         with pytest.raises(error, match=message):
             clone(policy).fit(*given)
-    with pytest.raises(TypeError, match="Put feature transformers inside"):
+    with pytest.raises(TypeError, match="Put transformers and samplers inside"):
         make_pipeline(StandardScaler(), clone(policy)).fit(LOGS)
 
 

@@ -302,7 +302,9 @@ def test_contexts_without_any_entry_and_with_missing_ones():
     assert_allclose(proba.sum(), 1)
     context = TRAIN.context.copy()
     context[3, 0] = np.nan
-    logs = BanditLogs(context, *fields)
+    proba = SoftmaxPolicy(reward_model=0.0).fit(BanditLogs(context, *fields))
+    assert np.isfinite(proba.predict_proba(context)).all()
+    logs = BanditLogs(sparse.csr_matrix(context), *fields)
     with pytest.raises(ValueError, match=r"missing or infinite.*SimpleImputer"):
         SoftmaxPolicy(reward_model=0.0).fit(logs)
 

@@ -137,7 +137,7 @@ def test_numbers_and_texts_are_different_labels_and_equal_numbers_one():
 @pytest.mark.parametrize(
     ("values", "labels", "error", "message"),
     [
-        ([1, 2], [1, 3], ValueError, r"action 2 at row 1 .* Add it there or drop"),
+        ([1, 2], [1, 3], ValueError, r"action 2 at row 1 .* Add it there"),
         ([1], list(range(2, 20)), ValueError, r"\[2, 3, .*, \.\.\.\]"),
         ([1], [1, 1], ValueError, r"actions must be distinct, got \[1, 1\]"),
         ([1], ["1"], ValueError, "action 1 at row 0 is not among"),

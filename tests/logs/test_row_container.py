@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn import model_selection as ms
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, train_test_split
@@ -295,8 +296,21 @@ def test_cross_val_score_and_predict(logs):
 
 
 def test_a_search_without_scoring_says_what_is_missing():
+    # `score` is there once an evaluator is fitted: else scores would be NaN
+    logs, piped = make_logs(), make_pipeline(PropensityClipper(0.1), IPS())
+    for evaluator in (IPS(), piped, clone(IPS().fit(logs))):
+        assert not hasattr(evaluator, "score")
+        for ask in (ms.cross_validate, ms.cross_val_score):
+            with pytest.raises(TypeError, match=r"(?s)no scoring is specified.*IPS"):
+                ask(evaluator, logs, cv=3)
+        for search in (ms.GridSearchCV, ms.RandomizedSearchCV):
+            with pytest.raises(TypeError, match=r"(?s)no scoring is specified.*IPS"):
+                search(evaluator, {}).fit(logs)
+        assert 0 < clone(evaluator).fit(logs).score(UniformPolicy()) < 1
     with pytest.raises(TypeError, match=r"pass scoring=EvaluatorScorer\(policy\)"):
-        ms.cross_validate(IPS(), make_logs(), cv=3, error_score="raise")
+        ms.cross_validate(IPS().fit(logs), logs, cv=3, error_score="raise")
+    with pytest.raises(NotFittedError, match="This IPS instance is not fitted"):
+        IPS().score(UniformPolicy())
 
 
 SEARCHES = {

@@ -151,8 +151,8 @@ def test_the_distribution_of_an_impossible_action_is_named():
     with pytest.raises(ValueError) as found:
         with_loggers(logging_proba=proba)
     told = "logging_proba is 0 at row 3 for the logged action 'c' (1 such rows). A "
-    told += "logged action has a positive probability. Correct logging_proba, or drop "
-    assert str(found.value) == f"{told}these rows."
+    told += "logged action has a positive probability. Correct logging_proba, or leave "
+    assert str(found.value) == f"{told}it out."
 
 
 # -- loggers --------------------------------------------------------------------------

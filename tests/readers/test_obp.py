@@ -173,7 +173,7 @@ def test_frames(backend):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"action": None}, "has no 'action'; it has"),
+        ({"action": None}, r"\['action'\] is None. Fill it in"),
         ({"n_rounds": 7}, "says n_rounds = 7, but its arrays hold 20"),
         ({"action": np.full(20, -1)}, "'action'] is counted from 0, got -1 at row 0"),
         ({"action": np.full(20, 0.5)}, "must hold whole numbers, one a row, got dtype"),
@@ -194,7 +194,7 @@ def test_dictionaries_that_contradict_themselves(change, message):
         ({"position": np.zeros(18, dtype=int)}, "for each of the 1 positions"),
         ({"pscore": np.linspace(0.1, 0.2, 18)}, "same at all positions of a slate"),
         ({"reward": np.zeros(17)}, r"'reward'\] has 17 rows, slate_id has 18"),
-        ({"n_unique_action": None}, "has no 'n_unique_action'"),
+        ({"n_unique_action": None}, r"n_unique_action'\] is None"),
     ],
 )
 def test_slates_that_contradict_themselves(change, message):

@@ -20,6 +20,7 @@ from skope_ope._sklearn import (
     CallbackSupport,
     Estimator,
     Interval,
+    once_fitted,
     validate_parameter_constraints,
 )
 from skope_ope._types import ArrayLike, PolicyLike, RewardModelLike
@@ -477,6 +478,8 @@ class BaseEvaluator(CallbackSupport, Estimator):
         warn_user(result.warnings)
         return result
 
+    # Searches make NaN of errors of `score`, and raise where there is none.
+    @once_fitted
     def score(
         self,
         policy: PolicyLike,
@@ -502,7 +505,10 @@ class BaseEvaluator(CallbackSupport, Estimator):
         Raises
         ------
         TypeError
-            If given logs in place of a policy, as a search without `scoring` does.
+            If given logs in place of a policy.
+        NotFittedError
+            Before `fit`: there is no `score` yet, so that a search without `scoring`
+            raises at once. Pass it `scoring=EvaluatorScorer(policy)`.
         """
         if isinstance(policy, RowContainer):
             raise TypeError(

@@ -96,7 +96,7 @@ class RepeatedRuns:
 
 @validate_params(
     {
-        "evaluator": [HasMethods(["fit", "score"])],
+        "evaluator": [HasMethods(["fit"])],
         "logs": [BanditLogs, LazyLogs],
         "n_runs": [Interval(Integral, 2, None, closed="left")],
         "how": [StrOptions({"segments", "subsamples"})],

@@ -162,8 +162,12 @@ ONE_SIGN = 0.9  # of the rewards have one sign, as sums that were paid do
 def with_dropped(causes, logs=None):
     """Return causes with the one that rounds were dropped."""
     # That is the first one where no reward is 0 and nearly all have one sign, as in an
-    # export of orders. Rewards from which a cost is subtracted have both.
-    if lacks_zeros(getattr(logs, "reward", None)):
+    # export of orders. Rewards from which a cost is subtracted have both. Sums tell
+    # whether all have one.
+    reward = getattr(logs, "reward", None)
+    if reward is None and getattr(logs, "n_rewarded", 0) == getattr(logs, "n", None):
+        reward = np.array([logs.reward_low, logs.reward_high])
+    if lacks_zeros(reward):
         return (f"No reward of the log is 0. {UNLOGGED}", *causes)
     return (*causes, UNLOGGED)
 

@@ -329,6 +329,7 @@ class CsvPart:
     first_row: int  # rows of the file before them
     header: tuple  # names of the columns
     kinds: dict  # kinds of the labels in the columns of labels, of the whole log
+    remedies: dict  # what to do where such a label is missing
     constants: dict  # see `ParquetPart`
     file_system: object = None  # see `ParquetPart`
     file_of_whole = None  # blocks are read one by one
@@ -401,7 +402,8 @@ class CsvPart:
                 return column
         cells = of_arrow(column)
         if name in self.kinds and isinstance(cells, Texts):
-            labels, codes = cell_labels(name, cells, self.kinds[name])
+            about = self.kinds[name], self.remedies[name]
+            labels, codes = cell_labels(name, cells, *about)
             if is_text(kind):
                 return pyarrow.DictionaryArray.from_arrays(
                     codes.astype(np.int32), labels.tolist()
@@ -450,9 +452,10 @@ class ScannedCsv(Scanned):
 
 def scan_csv(files, labels):
     """Return what csv files hold: rows are counted, kinds of labels are found."""
+    # `labels` are remedies where one is missing, by column.
     import_parquet()
     constants = folder_columns(files)
-    labels = [name for name in labels if name not in constants[0]]
+    labels = {name: one for name, one in labels.items() if name not in constants[0]}
     with ThreadPoolExecutor(READERS) as threads:
         found = list(threads.map(partial(_look, labels=labels), files))
     kinds = {
@@ -479,6 +482,7 @@ def scan_csv(files, labels):
                     first,
                     header,
                     kinds,
+                    labels,
                     said,
                     file.file_system,
                 )

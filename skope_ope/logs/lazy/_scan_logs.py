@@ -18,7 +18,7 @@ from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import encode_labels
 from skope_ope.logs._frames import check_context_names, choose_context, columns_by_name
 from skope_ope.logs._slate_logs import SlateLogs, check_logging_policy
-from skope_ope.logs._validation import check_labels, check_reward_range
+from skope_ope.logs._validation import check_labels, check_reward_range, remedy_of
 from skope_ope.logs.lazy._file_parts import scan_csv, scan_dataset, scan_parquet
 from skope_ope.logs.lazy._lazy_frames import ScannedFrame, is_dataset, lazy_frame
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
@@ -159,7 +159,9 @@ def scan_logs(
     roles, columns, stated, log_type = _meaning(
         single | {"group": group}, tables, columns, stated
     )
-    labels = [name for field in LABELS for name in roles.get(field, ())]
+    labels = {
+        name: remedy_of(field) for field in LABELS for name in roles.get(field, ())
+    }
     scanned, spelled = _scan(source, format, labels)
     roles["context"] = _context(roles, columns, context, exclude, scanned.columns)
     reading = Reading(log_type, roles, columns, "", stated=stated)

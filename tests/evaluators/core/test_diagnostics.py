@@ -228,6 +228,16 @@ def test_frames_have_no_balance_of_columns():
     assert "covariate_imbalance" not in diagnose(IPS(), d8(), context=frame)
 
 
+def test_a_perfect_model_has_corrections_of_no_error():
+    log = d8()
+    exact = log.q_hat.copy()
+    exact[np.arange(8), log.action] = log.reward
+    found = DoublyRobust().fit(logs_of(log), exact).evaluate(log.pi).diagnostics
+    assert found["correction"] == 0
+    assert np.isnan(found["correction_z"])
+    assert found["model_r2"] == 1
+
+
 def test_no_overlap_and_one_round_are_nan_not_zero():
     logs = bare_logs([0, 1, 0, 1], 1.0, 0.5, actions=[0, 1, 2])
     found = IPS().fit(logs).evaluate(np.tile([0.0, 0.0, 1.0], (4, 1))).diagnostics

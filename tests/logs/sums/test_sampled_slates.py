@@ -47,6 +47,10 @@ LOGS = {
 }
 
 
+UNIFORM = UniformSlatePolicy(4)
+QUICK = "slate_pairs", "slate_order", "lost_rows"
+
+
 def told(logs, *cuts, target=None, **more):
     """Findings of the log by a value from stretches of rows, the last one first."""
     parts = [logs[a:b] for a, b in pairwise([0, *cuts, len(logs)])] if cuts else [logs]
@@ -61,8 +65,7 @@ def summed(logs, target=None, evaluator=None):
 
 def findings(total):
     value = total.values()["new", "PI"]
-    names = ("slate_pairs", "slate_order", "lost_rows")
-    return {w.name: float(w.value) for w in value.warnings if w.name in names}
+    return {w.name: float(w.value) for w in value.warnings if w.name in QUICK}
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -117,6 +120,17 @@ def test_right_parts_are_quiet(passed):
         if not passed:  # nothing to pass: every page offers all candidates
             logs = pages(600, 12, 4, 1, 12, seed)
         assert not told(logs, 200, 300)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_of_a_logger_that_is_not_asked_only_lost_rows_are_told(name):
+    """Weights of recorded propensities: an order that is wrong is no part of them."""
+    logs = LOGS[name]
+    logs = logs.replace(propensity=logs.logging_policy.slate_proba(logs, logs.slate))
+    names = ["lost_rows"] if name == "wrong rows" else []
+    assert [*told(logs, 300, evaluator=SlateIPS())] == names
+    found = [one.name for one in SlateIPS().fit(logs).evaluate(UNIFORM).warnings]
+    assert [one for one in found if one in QUICK] == names
 
 
 @pytest.mark.parametrize("logger", [None, PlackettLuceSlatePolicy(np.ones(6), 4)])

@@ -1,0 +1,284 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+"""Steps of messages that need files, models or a Pipeline: they are followed, too."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GroupKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+import skope_ope as ope
+from skope_ope import IPS, BanditLogs
+from skope_ope.logs import HashKFold
+from skope_ope.readers import read_jsonl, read_open_bandit
+from tests.readers.test_read_open_bandit import HEADER, ROWS
+from tests.test_remedies import (
+    FRAME,
+    HALVES,
+    LOGS,
+    POLICY,
+    ROLES,
+    A,
+    X,
+    build,
+    value,
+    with_entry,
+)
+
+pandas = pytest.importorskip("pandas")
+pytestmark = [
+    pytest.mark.frames,
+    pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning"),
+]
+
+# -- files ----------------------------------------------------------------------------
+TRACES = [{"a": "ab"[k % 2], "r": k % 3 / 2, "p": 0.5, "x": k} for k in range(9)]
+LINES = [json.dumps(one) for one in TRACES]
+FIND, FIND_OUT = "Neither drop nor fill these rows", "estimate them with Propensity"
+OF_FILES = {**ROLES, "propensity": "p"}
+
+
+def written(folder, name, *lines):
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_lines_that_are_no_json_can_be_skipped(tmp_path):
+    broken = written(
+        tmp_path, "log.jsonl", *LINES[:3], '{"a": "a", "r', "7", *LINES[3:]
+    )
+    with pytest.raises(ValueError, match=r"line 4: not valid JSON.*on_error='skip'"):
+        read_jsonl(broken, **OF_FILES)
+    told = r"skipped 2 malformed line\(s\); 9 remain\. The first: .*line 4: not valid"
+    with pytest.warns(ope.exceptions.LogsWarning, match=told) as warned:
+        logs = read_jsonl(broken, **OF_FILES, on_error="skip")
+    assert warned[0].message.value == 2
+    whole = read_jsonl(written(tmp_path, "whole.jsonl", *LINES), **OF_FILES)
+    assert value(logs) == value(whole)
+    assert logs.context.equals(whole.context)
+    # errors after the line that was skipped name the line of the file
+    late = written(tmp_path, "late.jsonl", "{", LINES[0], LINES[1].replace("0.5", "7"))
+    with (
+        pytest.warns(ope.exceptions.LogsWarning, match="skipped 1"),
+        pytest.raises(ValueError, match="line 3"),
+    ):
+        read_jsonl(late, **OF_FILES, on_error="skip")
+    with pytest.raises(ValueError, match="every line is malformed"):
+        read_jsonl(written(tmp_path, "none.jsonl", "{"), **OF_FILES, on_error="skip")
+    with pytest.raises(ValueError, match="on_error must be one of"):
+        read_jsonl(broken, **OF_FILES, on_error="ignore")
+
+
+def test_the_shell_skips_lines_that_are_no_json(tmp_path, capsys):
+    from skope_ope.__main__ import main
+
+    broken = written(tmp_path, "log.jsonl", *LINES, "{", *LINES)
+    words = ["evaluate", str(broken), "--policy", "uniform", "--context", "x"]
+    words += ["--action", "a", "--reward", "r", "--propensity", "p"]
+    assert main(words) == 2
+    assert "line 10: not valid JSON" in capsys.readouterr().err
+    assert main([*words, "--skip-bad-lines"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "skipped 1 malformed line(s); 18 remain" in told
+
+
+@pytest.mark.parametrize(
+    ("field", "words"), [("a", FIND), ("p", FIND_OUT), ("r", "never fill all with 0")]
+)
+@pytest.mark.parametrize("source", ["array", "frame", "jsonl", "csv", "shell"])
+def test_all_sources_say_the_same_of_what_is_missing(
+    field, words, source, tmp_path, capsys
+):
+    traces = [*TRACES, {**TRACES[0], field: None}]
+    frame = pandas.DataFrame(traces)
+    if source == "shell":
+        from skope_ope.__main__ import main
+
+        frame.to_csv(tmp_path / "log.csv", index=False)
+        told = ["evaluate", str(tmp_path / "log.csv"), "--policy", "uniform"]
+        told += ["--action", "a", "--reward", "r", "--propensity", "p"]
+        assert main([*told, "--context", "x"]) == 2
+        assert words in capsys.readouterr().err
+        return
+    with pytest.raises(ValueError, match=words) as info:
+        if source == "array":
+            BanditLogs(frame[["x"]], frame["a"], frame["r"], frame["p"])
+        elif source == "frame":
+            BanditLogs.from_frame(frame, **OF_FILES)
+        elif source == "jsonl":
+            lines = map(json.dumps, traces)
+            read_jsonl(written(tmp_path, "log.jsonl", *lines), **OF_FILES)
+        else:
+            frame.to_csv(tmp_path / "log.csv", index=False)
+            value(ope.scan_logs(tmp_path / "log.csv", **OF_FILES))
+    assert not re.search("drop the (row|line)|Drop (or|these)", str(info.value))
+
+
+def test_the_items_of_another_campaign(tmp_path):
+    (tmp_path / "men").mkdir()
+    log = written(tmp_path / "men", "men.csv", HEADER, *ROWS)
+    women = [f"{k},{k}" for k in range(5)]
+    items = written(tmp_path, "women.csv", "item_id,item_feature_0", *women)
+    with pytest.raises(
+        ValueError, match=r"lists 5 items.*affinities to 3.*pass that of"
+    ):
+        read_open_bandit(log, item_context=items)
+    own = written(tmp_path, "items.csv", "item_id,item_feature_0", *women[:3])
+    assert read_open_bandit(log, item_context=own).n_actions == 3
+
+
+def test_files_that_hold_too_much_for_a_call(tmp_path):
+    pytest.importorskip("pyarrow")
+    FRAME.to_parquet(tmp_path / "log.parquet")
+    lazy = ope.scan_logs(tmp_path, **OF_FILES)
+    with pytest.raises(TypeError, match=r"lazy\.sample\(100_000, random_state=0\)"):
+        ope.ClassifierPolicy().fit(lazy)
+    ope.ClassifierPolicy().fit(lazy.sample(100_000, random_state=0))
+    evaluator = ope.DirectMethod(reward_model=Ridge(), cv=GroupKFold(3))
+    with pytest.raises(TypeError, match=r"Pass cv=HashKFold\(5\)"):
+        evaluator.fit(lazy)
+    value(lazy, POLICY, evaluator.set_params(cv=HashKFold(5)))
+    with pytest.raises(
+        TypeError, match=r"columns=\{'pi': \[...\]\}\) and pass the name"
+    ):
+        ope.evaluate(HALVES, lazy)
+    FRAME.assign(pa=0.5, pb=0.5).to_parquet(tmp_path / "log.parquet")
+    columns = {"pi": ["pa", "pb"]}
+    ope.evaluate("pi", ope.scan_logs(tmp_path, **OF_FILES, columns=columns))
+
+
+# -- an export of orders: the rounds that came to nothing were dropped ----------------
+@pytest.mark.parametrize("lazy", [False, True])
+def test_rounds_that_were_dropped_are_the_first_cause(lazy, tmp_path):
+    """The mean weight is above one, as the policy's action earns more often."""
+    n, rng = 4000, np.random.RandomState(1)
+    action = (rng.random_sample(n) < 0.2).astype(int)
+    earned = rng.random_sample(n) < np.where(action == 1, 0.7, 0.3)
+    amount = np.where(earned, rng.gamma(2, 10, n), 0)
+    p = np.where(action == 1, 0.2, 0.8)
+    frame = pandas.DataFrame(
+        {"x": rng.normal(size=n), "a": action, "r": amount, "p": p}
+    )
+    first, zeros = [], "No reward of the log is 0. Rounds were dropped"
+    for number, part in enumerate((frame[earned], frame.assign(p=p**2))):
+        logs = BanditLogs.from_frame(part, **OF_FILES)
+        if lazy:
+            pytest.importorskip("pyarrow")
+            part.to_parquet(tmp_path / f"{number}.parquet")
+            logs = ope.scan_logs(tmp_path / f"{number}.parquet", **OF_FILES)
+        warned = IPS().fit(logs).evaluate(ope.ConstantPolicy(1)).warnings
+        [told] = [str(one) for one in warned if one.name == "mean_weight"]
+        first.append(told.partition("(1) ")[2].startswith(zeros))
+    assert first == [True, False]  # the second log has all rounds, and wrong numbers
+
+
+# -- missing values, and samplers -----------------------------------------------------
+def test_missing_values_of_arrays_and_frames_are_treated_alike():
+    gaps = with_entry(X, (slice(None, None, 7), 0), np.nan)
+    table = build(context=pandas.DataFrame(gaps, columns=["u", "v"]))
+    array = build(context=gaps)
+    for make in (
+        lambda: ope.DoublyRobust(reward_model=Ridge()),
+        lambda: ope.ClassifierPolicy(LogisticRegression()),
+        lambda: ope.SoftmaxPolicy(max_iter=20),
+        lambda: ope.PropensityEstimator(LogisticRegression()),
+    ):
+        found, told = [], []
+        for logs in (array, table):
+            with pytest.warns() as warned:
+                one = make().fit(logs)
+                ope.exceptions.warn_user([ope.exceptions.OPEWarning("none")])
+            told.append({str(one.message)[:60] for one in warned})
+            if hasattr(one, "predict_proba"):
+                found.append(one.predict_proba(logs.context))
+            elif hasattr(one, "evaluate"):
+                found.append([one.score(POLICY)])
+            else:
+                found.append(one.transform(logs).propensity)
+        np.testing.assert_allclose(*found)
+        assert told[0] == told[1]
+    # a Pipeline of the user's is left alone in both, and the columns are named
+    pipeline = make_pipeline(MaxAbsScaler(), Ridge())
+    for logs, name in ((array, "(0)"), (table, "('u')")):
+        with pytest.raises(ValueError, match="contains NaN") as info:
+            ope.DoublyRobust(reward_model=pipeline).fit(logs)
+        assert any(name in note for note in info.value.__notes__)
+        assert any(
+            "make_pipeline(SimpleImputer()" in one for one in info.value.__notes__
+        )
+    filled = make_pipeline(SimpleImputer(), MaxAbsScaler(), Ridge())
+    value(array, POLICY, ope.DoublyRobust(reward_model=filled))
+
+
+class Doubling(BaseEstimator):
+    """A sampler: fits see rows twice, predictions as they are."""
+
+    def fit_resample(self, X, y):
+        if y is None:
+            raise ValueError("a sampler needs y")
+        return np.concatenate([X, X]), np.concatenate([y, y])
+
+
+class SamplingPipeline(Pipeline):
+    """What imbalanced-learn's Pipeline does with one sampler before the last step."""
+
+    def fit(self, X, y=None):
+        self.steps[-1][1].fit(*self.steps[0][1].fit_resample(X, y))
+        return self
+
+    def predict(self, X):
+        return self.steps[-1][1].predict(X)
+
+    def predict_proba(self, X):
+        return self.steps[-1][1].predict_proba(X)
+
+    @property
+    def classes_(self):
+        return self.steps[-1][1].classes_
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self.steps[-1][1], "classes_")
+
+
+def test_samplers_before_a_policy_and_inside():
+    policy = ope.ClassifierPolicy(LogisticRegression(C=0.1))
+    before = SamplingPipeline([("double", Doubling()), ("policy", policy)])
+    before.fit(X, A)  # evaluating it asked the sampler for `transform`
+    twice = ope.ClassifierPolicy(LogisticRegression(C=0.1))
+    twice.fit(np.concatenate([X, X]), np.concatenate([A, A]))
+    assert value(LOGS, before) == value(LOGS, twice)
+    ope.evaluate(before, LOGS)
+    assert LOGS.audit(before) is not None
+    # logs have no rows to add: the sampler goes inside
+    with pytest.raises(
+        TypeError, match=r"samplers inside the reward model or inside the"
+    ):
+        SamplingPipeline([("double", Doubling()), ("policy", policy)]).fit(LOGS, A)
+    steps = [("double", Doubling()), ("model", LogisticRegression())]
+    value(LOGS, ope.ClassifierPolicy(SamplingPipeline(steps)).fit(LOGS))
+
+
+# -- the options of a parameter: none of scikit-learn's words are read ----------------
+def test_hints_of_options_follow_the_parameter_that_is_wrong(monkeypatch):
+    from skope_ope import _sklearn
+
+    validate = _sklearn.scikit_learns_validation
+
+    def reworded(*given):
+        try:
+            validate(*given)
+        except _sklearn.InvalidParameterError:
+            raise _sklearn.InvalidParameterError("wrong") from None
+
+    monkeypatch.setattr(_sklearn, "scikit_learns_validation", reworded)
+    with pytest.raises(ValueError, match=r"wrong Did you mean 'balanced'"):
+        ope.MultiLoggerDR(pooling="balnced").fit(LOGS)
