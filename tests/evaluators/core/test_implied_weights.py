@@ -313,10 +313,13 @@ def test_rounded_float32_are_rounded():
 @pytest.mark.parametrize("n_actions", [2, 3])
 def test_a_lazy_frame_says_that_regions_were_not_tested(n_actions):
     polars = pytest.importorskip("polars")
-    logs, policy, _ = world(20_000, n_actions, rare=0.3)
-    better = np.maximum(logs.reward, logs.action == 1)
-    columns = {"a": logs.action, "r": better, "p": logs.propensity}
-    columns["x"] = logs.context[:, 0]
+    random, n, arms = np.random.default_rng(0), 20_000, np.arange(n_actions)
+    x = random.random(n)
+    mu = 1 / n_actions + 0.1 * (arms - arms.mean()) * x[:, None]
+    action = (mu.cumsum(axis=1) > random.random((n, 1))).argmax(axis=1)
+    reward = random.random(n) < 0.3 + 0.2 * (action == 1)
+    columns = {"a": action, "r": reward, "p": mu[np.arange(n), action], "x": x}
+    policy = np.tile(np.eye(n_actions)[1], (n, 1))
     columns |= {f"pi_{k}": one for k, one in enumerate(policy.T)}
     lazy = scan_logs(
         polars.DataFrame(columns).lazy(),
