@@ -166,7 +166,8 @@ def test_text_says_what_was_read_and_found(log, run):
     text = run("evaluate", log, *COLUMNS, *UNIFORM)
     lines = text.splitlines()
     joined = " ".join(text.split())
-    assert f"{log} (csv): 300 rounds, 3 actions, 0 features, reward 0 to 1" in joined
+    told = "300 rounds, 3 actions, 0 features, reward click, 0 to 1"
+    assert f"{log} (csv): {told}" in joined
     assert "uniform over the actions" in joined
     assert "mean reward of the action, out of fold" in joined
     (header,) = (line for line in lines if "std. error" in line)

@@ -28,6 +28,7 @@ from skope_ope.logs._shown_numbers import (
     value_record,
     wrapped,
 )
+from skope_ope.selection._outcome import THE_SYSTEM
 
 DEFAULT_LEVEL = 0.95
 
@@ -221,7 +222,8 @@ def _gain_table(report):
     formats = (lambda x: fixed(x, places, "+")), (lambda x: fixed(x, places))
     columns = _name_columns(records, several)
     columns |= value_columns(gains, report["level"], *formats, title="gain")
-    title = "Gains over the logger's mean reward of the same rounds, in pairs"
+    mean = f"mean {report.get('reward_name') or 'reward'}"
+    title = f"Gains over the {mean} of {THE_SYSTEM}, in pairs"
     table = text_table(*as_table(columns), n_left=1 + several, left=LEFT)
     return ["", title, *table]
 

@@ -58,7 +58,7 @@ from skope_ope.policies._policy_files import (
 from skope_ope.reports._report import checked_path, report_of, write_whole
 from skope_ope.reward_models._sources import named_reward_model, reward_source
 from skope_ope.selection._compare_policies import comparison_of
-from skope_ope.selection._policy_comparison import LOGGER
+from skope_ope.selection._outcome import LOGGER
 
 MANY_LOGGERS = 20
 NOT_MET = 1  # the exit code where a requirement does not hold
@@ -97,6 +97,7 @@ def run_evaluate(args, progress, caught):
     model_told = {"model": model_text(args, model, values)}
     report["about"] = about | _policy_texts(told) | model_told
     report["n_rounds"], report["n_actions"] = len(logs), logs.n_actions
+    report["reward_name"] = logs.reward_name
     report["policies"] = list(policies)
     report["level_of_each"] = level_of_each(args, len(policies))
     report["recommendation"] = recommendation(values)

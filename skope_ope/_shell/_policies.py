@@ -49,7 +49,7 @@ from skope_ope.readers._read_logs import read_logs
 from skope_ope.readers._table_logs import Roles
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
 from skope_ope.reward_models._slate_reward_models import AdditiveSlateModel
-from skope_ope.selection._policy_comparison import LOGGER
+from skope_ope.selection._outcome import LOGGER
 from skope_ope.utils.discovery import all_policies, all_slate_policies
 
 LEARNED = ("greedy", "epsilon-greedy")

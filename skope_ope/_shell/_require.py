@@ -24,7 +24,7 @@ from skope_ope.evaluators.core._evidence import (
 )
 from skope_ope.evaluators.core._logged_value import logged_value
 from skope_ope.evaluators.core._verdict import ANSWERS
-from skope_ope.selection._policy_comparison import LOGGER
+from skope_ope.selection._outcome import LOGGER
 
 OPERATORS = {
     ">=": operator.ge,

@@ -33,6 +33,7 @@ from skope_ope.logs._validation import (
     check_propensity,
     plain,
     refuse_rows,
+    rewards_told,
     value_range,
 )
 from skope_ope.logs.checks import _propensity_sums
@@ -155,6 +156,9 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         Whether the propensities were estimated from these rounds, as by
         `PropensityEstimator`. Such propensities are not tested: they fit the rounds
         by construction.
+    reward_name : str or None
+        What the reward is called where decisions are told: the name of its column or
+        of its Series.
 
     Raises
     ------
@@ -221,6 +225,7 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         "_group_labels",
         "reward_range",
         "propensity_estimated",
+        "reward_name",
     )
     propensity_estimated = False
 
@@ -475,7 +480,7 @@ def bandit_summary(logs):
         "actions": f"{logs.n_actions} (logged {counts.min():,} to "
         f"{counts.max():,} times)",
         "features": f"{logs.n_features} ({type(logs.context).__name__})",
-        "reward": f"{value_range(logs.reward)}, mean {figure(logs.reward.mean())}",
+        "reward": rewards_told(logs),
         "propensity": "unknown",
     }
     if logs.propensity is not None:

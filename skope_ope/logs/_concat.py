@@ -88,6 +88,8 @@ def concat(logs: Iterable[AnyLogs]) -> AnyLogs:
         values = [getattr(part, name) for part in parts]
         state[name] = values[0]
         _agree(f"{name} is", values, ONE_VALUE[name], by=joblib.hash)
+    names = {part.reward_name for part in parts}
+    state["reward_name"] = names.pop() if len(names) == 1 else None
     state.update(_joined_rows(parts), columns={})
     names = [name for name in out._row_fields if name not in CODES]
     values = {name: _field_values(name, parts) for name in names}

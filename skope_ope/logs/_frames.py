@@ -160,6 +160,7 @@ class Framed:
                 reward_range=reward_range,
                 **fields,
             )
+        logs._name_reward(reward)
         remember_labels(logs, frame)
         proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
         check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)

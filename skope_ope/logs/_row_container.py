@@ -142,11 +142,16 @@ class RowContainer:
     _by_position = False  # whether messages call rows by their positions
     _files = None  # `FileRows` of those that were read from files or joined
     _labels = ()  # of pandas, an Index of the rows that the context does not tell
+    reward_name = None  # what the reward is called, where a column or a Series tells
 
     def _start_rows(self):
         # positions: None for rows as built, an int where others come before them
         origin = uuid.uuid4().hex
         self.__dict__.update(columns={}, _origin=origin, _position=None)
+
+    def _name_reward(self, name):
+        tells = isinstance(name, str) and name not in ("", "reward")
+        self.__dict__["reward_name"] = name if tells else None
 
     @property
     def row_id(self) -> Any:

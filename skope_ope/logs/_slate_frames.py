@@ -221,6 +221,7 @@ class SlateFramed:
             reward_range=reward_range,
             **fields,
         )
+        logs._name_reward(slot_reward if reward is None else reward)
         remember_labels(logs, pages.frame, pages.round)
         return logs.with_columns(**named.added(pages.frame))
 

@@ -22,7 +22,6 @@ from skope_ope.logs._row_container import (
     labels_to_keep,
     read_only,
 )
-from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_frames import SlateFramed
 from skope_ope.logs._validation import (
     EMPTY,
@@ -35,6 +34,7 @@ from skope_ope.logs._validation import (
     check_slate,
     is_uniform,
     refuse_entries,
+    rewards_told,
     value_range,
 )
 from skope_ope.logs.checks._order import trailing_zeros
@@ -121,6 +121,9 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
     columns : dict
         Named row fields added by `with_columns`. A column "sample_weight" weights the
         rounds, both for evaluation and for learning.
+    reward_name : str or None
+        What the reward is called where decisions are told: the name of its column or
+        of its Series.
 
     Raises
     ------
@@ -177,6 +180,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
         "_group_labels",
         "reward_range",
         "item_feature_names",
+        "reward_name",
     )
 
     _counted_by = "slate"
@@ -445,7 +449,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
         out["slots"] = f"{self.n_slots} ({(self.slate == EMPTY).sum():,} empty)"
         out["candidates"] = f"{self.max_candidates}{self._told_per_page()}"
         out["features"] = f"{self.n_features} ({type(self.context).__name__})"
-        out["reward"] = f"{value_range(self.reward)}, mean {figure(self.reward.mean())}"
+        out["reward"] = rewards_told(self)
         if self.logging_policy is not None:
             out["logging policy"] = type(self.logging_policy).__name__
         if self.propensity is not None:

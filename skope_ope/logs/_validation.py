@@ -574,6 +574,8 @@ class Checked:
             self._set_group(value)
             return
         if value is not None or name == "reward":
+            if name == "reward":  # other rewards may be another outcome
+                self._name_reward(getattr(value, "name", None))
             if name in FIELDS:
                 value = check_field(self, name, value)
             check = getattr(self, f"_check_{name}", None)
@@ -599,6 +601,12 @@ class Checked:
 def value_range(values):
     """Smallest and largest value as a short text."""
     return f"{figure(values.min())} to {figure(values.max())}"
+
+
+def rewards_told(logs):
+    """Name, range and mean of the rewards as a short text."""
+    called = f"{logs.reward_name}, " if logs.reward_name else ""
+    return f"{called}{value_range(logs.reward)}, mean {figure(logs.reward.mean())}"
 
 
 # -- what to do about rows with a missing entry, by what is missing --------------------

@@ -8,7 +8,7 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._context_encoder import check_features
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._text_files import Texts, empty_file, number, parse_labels, quoted
-from skope_ope.logs._validation import label_codes
+from skope_ope.logs._validation import in_context, label_codes
 from skope_ope.policies._action_probabilities import (
     action_probabilities,
     refuse_non_policies,
@@ -136,15 +136,7 @@ def logs_on_columns(policy, source):
         context = _frame_of(features)
     else:
         context = _side_by_side(features, len(logs))
-    kept = ("propensity", "logging_proba", "logger", "timestamp", "group")
-    return BanditLogs(
-        context,
-        logs.action,
-        logs.reward,
-        actions=logs.actions,
-        sample_weight=logs.sample_weight,
-        **{name: getattr(logs, name) for name in kept},
-    )
+    return in_context(logs, context)
 
 
 def frame_of_context(source):

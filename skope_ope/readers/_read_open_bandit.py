@@ -183,6 +183,7 @@ def read_open_bandit(
                 action_context=item_features,
                 **common,
             )
+        logs._name_reward("click")
         return logs.with_columns(position=table.position)
 
 

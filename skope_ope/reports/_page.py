@@ -29,16 +29,18 @@ from skope_ope.logs._shown_numbers import (
     fixed,
     level_text,
     marks_of,
+    numbered_warnings,
     share,
     sizes_of,
     value_columns,
     value_record,
 )
-from skope_ope.reports._recommendation import RewardUnits
 from skope_ope.selection._gain_answers import NO_PLAN, rough
+from skope_ope.selection._outcome import THE_SYSTEM, percent
 from skope_ope.selection._policy_comparison import kind_of_mark
 
 MOST_ALARMS = 6  # beside the recommendation; all of them stand below
+THE_LOGGER_IS = f"The logger is {THE_SYSTEM}."  # findings use the term
 
 
 def advice(recommendation):
@@ -66,6 +68,8 @@ def _alarm_list(alarms, n_all):
         step = element("div", one.first_step, class_="step") if one.advice else ""
         items.append(joined(tag, f" {one.sentence}", step))
     told = [element("h3", "Before you act on this"), bullets(items)]
+    if any("logger" in f"{one.sentence} {one.first_step}" for one in alarms):
+        told.append(element("p", THE_LOGGER_IS, class_="quiet"))
     more = f"{n_all - len(alarms)} more alarms. " if n_all > len(alarms) else ""
     link = element("a", "What to do about them", href="#audit")
     told.append(element("p", more, link, class_="quiet"))
@@ -81,17 +85,18 @@ def doubt_of(recommendation):
     )
 
 
-def gains(comparison, units):
+def gains(comparison):
     """Return the gains as bars against zero, with their numbers."""
+    outcome, level = comparison._outcome, comparison.level_of_each
     records = [one for one in comparison.to_records() if one["answer"]]
     ends = [one[f"difference{end}"] for one in records for end in ("", "_low", "_high")]
-    scale = Scale(100 * x if units.percent else x for x in ends)
-    factor = 100 if units.percent else 1
+    factor = 100 if outcome.is_share else 1
+    scale = Scale(factor * x for x in ends)
     rows = []
     for one in records:
         gain, low, high = (one[f"difference{end}"] for end in ("", "_low", "_high"))
-        told = f"{units.limit(gain, '+')}{' points' if units.percent else ''}"
-        limits = f"{units.limit(low, '+')} to {units.limit(high, '+')}"
+        told = f"{outcome.limit(gain, '+')}{' points' * outcome.is_share}"
+        limits = f"{outcome.limit(low, '+')} to {outcome.limit(high, '+')}"
         answer = "deploy" if one["chosen"] else one["answer"]
         n = one["rounds_needed"]
         if n <= NO_PLAN * comparison.n_rounds:  # not where it is NaN
@@ -100,18 +105,21 @@ def gains(comparison, units):
         bar = interval_bar(
             scale,
             *(factor * x for x in (gain, low, high)),
-            f"{name}: gain {told}, {limits}",
+            f"{name}: {outcome.gain_word} {told}, {limits}",
             kind,
         )
-        lines = _cell_lines(told, limits, *_lift_texts(one))
+        share = outcome.relative(comparison.lifts[one["policy"]], level)
+        more = [] if share is None else [percent(share[0]) + share[1]]
+        lines = _cell_lines(told, limits, *more)
         rows.append(_row(_cell_lines(name, answer), bar, lines))
     ticks = axis(scale, lambda x: figure(x, sign="+"))
     rows.append(_row("", ticks, ""))
-    percent = level_text(comparison.level)
+    what, together = outcome.gain_word, ", all together" * (len(records) > 1)
     below = (
-        f"Gain over {comparison._against}, in {units.of_gain}; the bars are {percent} "
-        f"intervals{', all together' if len(records) > 1 else ''}. The dashed line is "
-        "no gain. An empty mark: cannot tell. Relative gains are in percent."
+        f"{what.capitalize()} compared with {comparison._against}, in {outcome.unit}; "
+        f"the bars are {level_text(comparison.level)} intervals{together}. The dashed "
+        f"line is no {what}. An empty mark: cannot tell. Relative {what}s, in percent, "
+        "are not shown where the base is near or below 0."
     )
     return element("figure", *rows, element("figcaption", below))
 
@@ -126,38 +134,48 @@ def _row(name, picture, figures):
     )
 
 
-def _lift_texts(record):
-    """Return the relative gain with its limits, where there is one."""
-    lift, low, high = (record[f"lift{end}"] for end in ("", "_low", "_high"))
-    if isnan(lift):
-        return []
-    limits = f" ({RewardUnits.share(low)} to {RewardUnits.share(high)})"
-    return [RewardUnits.share(lift) + ("" if isnan(low) or isnan(high) else limits)]
-
-
 def _cell_lines(first, *others):
     lines = [element("span", one, class_="quiet") for one in others]
     return joined(element("span", first), *lines)
 
 
-def values(found, comparison, units, level):
-    """Return the table of values by policy and evaluator, the baseline first."""
-    records = rows = found.to_records(level)
-    marks, (numbers, warned) = marks_of(records), found._numbered_warnings()
-    if comparison.baseline not in comparison:
-        known = comparison.reference
-        row = {"policy": comparison._against, "evaluator": known.estimator}
-        rows = [row | value_record(known, level), *records]
-        marks, numbers = ["baseline", *marks], ["", *numbers]
+def values(found, comparison, evaluator):
+    """Return the values that decide, below that of the baseline; others are folded."""
+    records, known = found.to_records(comparison.level), comparison.reference
+    some = [*zip(records, found.items(), strict=True)]
+    deciding = [one for one in some if one[0]["evaluator"] == evaluator]
+    others = [one for one in some if one[0]["evaluator"] != evaluator]
+    first = {"policy": comparison._against, "evaluator": known.estimator}
+    first |= value_record(known, comparison.level)
+    notes = ["Costs are negative rewards."] * comparison._outcome.is_cost
+    if len(comparison.differences) > 1:
+        notes.append(
+            f"Each interval holds by itself at {level_text(comparison.level)}."
+        )
+    is_policy = comparison.baseline in comparison
+    parts = [_value_rows(deciding, comparison, notes, [] if is_policy else [first])]
+    if others:
+        names = ", ".join(dict.fromkeys(str(one["evaluator"]) for one, _ in others))
+        told = element("summary", f"Other evaluators: {names}")
+        parts.append(element("details", told, _value_rows(others, comparison)))
+    return joined(*parts)
+
+
+def _value_rows(some, comparison, notes=(), first=()):
+    """Return a table of values, with the notes on its rows."""
+    records = [record for record, _ in some]
+    rows, outcome = [*first, *records], comparison._outcome
+    recommended = [key for record, (key, _) in some if record["recommended"]]
+    numbers, warned = numbered_warnings(dict(one for _, one in some), recommended)
+    marks = ["baseline"] * len(first) + marks_of(records)
     names = "policy", "evaluator"
     columns = {name: [one[name] for one in rows] for name in names}
-    columns |= value_columns(rows, level, units.value, units.error)
-    columns |= {"eff. rounds": sizes_of(rows), "note": marks, "warnings": numbers}
+    columns |= value_columns(rows, comparison.level, outcome.value, outcome.error)
+    columns["eff. rounds"], columns["note"] = sizes_of(rows), marks
+    columns["warnings"] = [""] * len(first) + numbers
     marked = [i for i, mark in enumerate(marks) if mark.startswith("recommended")]
-    notes = [*bias_notes(records), *warned]
-    if len(comparison.differences) > 1:
-        notes = [f"Each interval holds by itself at {level_text(level)}.", *notes]
     shown = table(*as_table(columns), marked=marked, left=(*names, *LEFT))
+    notes = [*notes, *bias_notes(records), *warned]
     return joined(shown, *(element("p", note, class_="quiet") for note in notes))
 
 
@@ -204,7 +222,7 @@ def findings(audit, audits, verdicts):
         if name not in audits:
             told = f"{name} learns while it acts: its weights cannot be checked."
             parts.append(element("p", told))
-    return joined(*parts)
+    return joined(*parts, element("p", THE_LOGGER_IS, class_="quiet"))
 
 
 def _findings_of(who, found):
@@ -227,8 +245,9 @@ def section(title, *content, **attributes):
 
 
 def code(text):
-    """Return a command, or a call."""
-    return element("pre", Markup(element("code", text)))
+    """Return a command, or lines of code."""
+    lines = Markup("\n".join(map(joined, text.split("\n"))))
+    return element("pre", Markup(element("code", lines)))
 
 
 # -- the whole page, from the question to the command that repeats it ------------------
@@ -236,7 +255,7 @@ def code(text):
 
 def page(report):
     """Return the page of a report as one HTML text without script or address."""
-    comparison, units, logs = report.comparison, report._units, report._logs
+    comparison, logs = report.comparison, report._logs
     table, evaluator = report.values, report.evaluator
     shown = {name: table[name, evaluator] for name in report.policies}
     doubt = doubt_of(report._recommendation)
@@ -245,8 +264,8 @@ def page(report):
         element("h1", report.title),
         element("p", question(report)),
         advice(report._recommendation),
-        section("Gains", doubt, gains(comparison, units)),
-        section("Values", doubt, values(table, comparison, units, report.level)),
+        section("Gains", doubt, gains(comparison)),
+        section("Values", doubt, values(table, comparison, evaluator)),
         section("What the log knows of each policy", overlap(shown)),
         section(
             "Audit",
@@ -284,12 +303,11 @@ def question(report):
     against, n = report.comparison._against, report.comparison.n_rounds
     names = [name for name in report.policies if name != report.comparison.baseline]
     what = f"{names[0]}" if len(names) == 1 else f"one of {len(names)} policies"
-    told = f"Would {what} have earned more than {against}"
-    if report.comparison.baseline not in report.policies:
-        told += ", the system that made the logged decisions"
+    more = report.comparison._outcome.better
     return (
-        f"{told}? The answer comes from {n:,} logged rounds alone, without a new "
-        "experiment. A round is one decision and its reward."
+        f"Would {what} have had {more} than {against}? The answer comes from {n:,} "
+        "logged rounds alone, without a new experiment. A round is one decision and "
+        "its reward."
     )
 
 
@@ -315,7 +333,7 @@ FORMULAS = {
     "SlateDirectMethod": "mean of q(policy)",
 }
 SYMBOLS = {  # by how formulas name them
-    r"\bw\b": "w is the policy's probability of what was logged over the logger's",
+    r"\bw\b": "w is the policy's probability of what was logged over that in the log",
     r"\br\b": "r the reward",
     r"\(a\)": "a the logged action",
     r"\bq\b": "q a reward model that has not seen the rounds that it predicts",
@@ -443,12 +461,12 @@ svg{display:block;width:100%;overflow:visible}
 section>p.wrong{border-left:4px solid var(--doubt);padding-left:.6rem}
 table{border-collapse:collapse;width:100%;font-size:.88rem;margin:.6rem 0}
 caption{text-align:left;color:var(--quiet);padding-bottom:.3rem}
-th,td{padding:.3rem .4rem;border-bottom:1px solid var(--line);vertical-align:top}
+th,td{padding:.3rem .25rem;border-bottom:1px solid var(--line);vertical-align:top}
 th{font-weight:600;overflow-wrap:normal}.word{text-align:left}
 td.word{overflow-wrap:break-word}tbody th{overflow-wrap:anywhere;min-width:6rem}
 .wide{overflow-x:auto}.facts th,.facts td{text-align:left;overflow-wrap:anywhere}
 .facts th{width:15rem}
-.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.number{text-align:right;font-variant-numeric:tabular-nums}td.number{white-space:nowrap}
 tbody th{font-weight:400}.marked{background:var(--panel)}
 .marked .number{font-weight:600}
 details{border:1px solid var(--line);border-radius:6px;

@@ -3,11 +3,11 @@
 """What to do, in words for those who decide, and the reasons against it."""
 
 from dataclasses import dataclass
-from math import inf, isfinite, isnan
+from math import inf, isnan
 
 from skope_ope.audit._policy_checks import ONE_ACTION
 from skope_ope.evaluators.core._verdict import spares
-from skope_ope.logs._shown_numbers import decimals, error_text, fixed, level_text
+from skope_ope.logs._shown_numbers import level_text
 from skope_ope.logs.checks._propensity_fit import ESTIMATED_PROPENSITIES
 from skope_ope.selection._gain_answers import (
     BETTER,
@@ -80,7 +80,7 @@ class Advice:
         return any(one.is_fault for one in self.alarms)
 
 
-def recommendation_of(comparison, verdicts, audit, audits, units, accepted=()):
+def recommendation_of(comparison, verdicts, audit, audits, accepted=()):
     """Return what follows from a comparison and from what speaks against its gains."""
     decision, choice = comparison.decision, comparison.choice
     alarms = _alarms(comparison, verdicts, audit, audits, accepted)
@@ -99,7 +99,7 @@ def recommendation_of(comparison, verdicts, audit, audits, units, accepted=()):
         sentences = (*sentences, *notes)
         return Advice("undecided", None, headline, sentences, tuple(alarms))
     tell = {"deploy": _deploy, "keep": _keep, "undecided": _wait}[decision]
-    headline, sentences = tell(comparison, units, wrong)
+    headline, sentences = tell(comparison, wrong)
     cautions = [one for one in alarms if one.name not in OF_LOG]
     if decision != "undecided" and (cautions or (alarms and decision == "keep")):
         headline += ", with caution"
@@ -175,18 +175,12 @@ def _too_little(comparison):
     )
 
 
-def _deploy(comparison, units, wrong):
+def _deploy(comparison, wrong):
     answers = {one.name: one for one in comparison._answers}
     chosen = answers.pop(comparison.choice)
-    earned = _earned(comparison, chosen.name, units)
-    gain = _gain_text(comparison, chosen.gain, chosen.low, chosen.high, units)
-    sentences = [
-        f"On these {comparison.n_rounds:,} logged rounds {chosen.name} {earned}, "
-        f"a gain of {gain}.",
-        *_relative_gain(comparison, chosen.name),
-    ]
+    sentences = _amounts(comparison, chosen, f"a {comparison._outcome.gain_word}")
     sentences += comparison._assumed
-    sentences += _others(answers.values(), comparison, units, wrong)
+    sentences += _others(answers.values(), comparison, wrong)
     sentences += _rivals(comparison, chosen.name, answers.values(), wrong)
     if chosen.doubts:
         sentences.append(f"Mind: {_doubts(chosen.doubts, chosen.name)}.")
@@ -211,33 +205,39 @@ def _rivals(comparison, choice, answers, wrong):
     ]
 
 
-def _keep(comparison, units, wrong):
-    answers = comparison._answers
-    best = max(answers, key=lambda one: one.high)
-    start = " "
+def _keep(comparison, wrong):
+    answers, word = comparison._answers, comparison._outcome.loss_word
+    best, who = max(answers, key=lambda one: one.high), " {}"
     if len(answers) > 1:
-        start = f": All {len(answers)} policies would have earned less. The nearest, "
-    name = best.name if len(answers) == 1 else f"{best.name},"
-    loss = _gain_text(comparison, -best.gain, -best.high, -best.low, units)
-    sentences = [
-        f"On these {comparison.n_rounds:,} logged rounds{start}{name} "
-        f"{_earned(comparison, best.name, units)}, a loss of {loss}."
-    ]
-    sentences += _relative_gain(comparison, best.name)
+        who = f": All {len(answers)} policies are worse. The nearest, {{}},"
+    sentences = _amounts(comparison, best, word, who, sign=-1)
     return f"Keep {comparison._against}", sentences
 
 
-def _wait(comparison, units, wrong):
-    sentences = _others(comparison._answers, comparison, units, wrong, first=True)
+def _amounts(comparison, one, word, who=" {}", sign=1):
+    """Return what a policy would have had, with its gain or its loss, in sentences."""
+    outcome, level = comparison._outcome, comparison.level_of_each
+    pair = outcome.pair(comparison[one.name].value, comparison.reference.value)
+    limits = map(outcome.limit, sorted((sign * one.low, sign * one.high)))
+    return [
+        f"On these {comparison.n_rounds:,} logged rounds{who.format(one.name)} would "
+        f"have had {pair}, {word} of {outcome.gain(sign * one.gain, named=False)} "
+        f"({level_text(comparison.level)} interval: {' to '.join(limits)}).",
+        *outcome.compared(comparison.lifts[one.name], level, comparison._against),
+    ]
+
+
+def _wait(comparison, wrong):
+    sentences = _others(comparison._answers, comparison, wrong, first=True)
     return f"Undecided: keep {comparison._against} for now", sentences
 
 
-def _others(answers, comparison, units, wrong, first=False):
+def _others(answers, comparison, wrong, first=False):
     """Return sentences about policies that are not the choice."""
     answers = sorted(answers, key=lambda one: (isnan(one.gain), -one.gain))
     sentences, told_why = [], False
     for one in answers[:N_TOLD]:
-        told = _about_policy(one, comparison, units, str(one.name) in wrong)
+        told = _about_policy(one, comparison, str(one.name) in wrong)
         if first and not told_why and len(told) > 1:
             told, told_why = [told[0], NO_DIFFERENCE, *told[1:]], True
         if not first:
@@ -251,9 +251,10 @@ def _others(answers, comparison, units, wrong, first=False):
     return sentences
 
 
-def _about_policy(one, comparison, units, wrong):
+def _about_policy(one, comparison, wrong):
     """Return what is known of one policy against the baseline, in sentences."""
-    name, against = one.name, comparison._against
+    name, against, outcome = one.name, comparison._against, comparison._outcome
+    span = outcome.span(one.gain, one.low, one.high)
     if one.alike:
         return [
             f"{name} acts as {against} does in these rounds, so the choice makes no "
@@ -265,21 +266,20 @@ def _about_policy(one, comparison, units, wrong):
         return [f"{name}: no value, so nothing is known about this policy."]
     if one.answer != CANNOT_TELL:
         too = ", too" if one.answer == BETTER else ""
-        gain = _signed_gain(one, units)
-        return [f"{name} is {one.answer} than {against}{too} ({gain})."]
+        return [f"{name} is {one.answer} than {against}{too} ({span})."]
     if one.forbidding:
         seems = "cannot be told from"
         if one.low > 0 or one.high < 0:
             seems = f"seems {'better' if one.low > 0 else 'worse'} than"
         return [
-            f"{name} {seems} {against} ({_signed_gain(one, units)}), but there are "
-            f"doubts: {_doubts(one.forbidding, name)}."
+            f"{name} {seems} {against} ({span}), but there are doubts: "
+            f"{_doubts(one.forbidding, name)}."
         ]
     return [
         f"The {comparison.n_rounds:,} rounds cannot tell {name} from {against}: its "
-        f"gain may be anything from {units.limit(one.low, '+')} to "
-        f"{units.worded_gain(one.high, '+')}.",
-        _more_rounds(one, comparison.n_rounds, units),
+        f"{outcome.gain_word} may be anything from {outcome.limit(one.low, '+')} to "
+        f"{outcome.gain(one.high, '+')}.",
+        _more_rounds(one, comparison.n_rounds, outcome),
     ]
 
 
@@ -291,116 +291,17 @@ def _doubts(doubts, name):
     return "; ".join(told)
 
 
-def _more_rounds(one, n_rounds, units):
+def _more_rounds(one, n_rounds, outcome):
     more = one.rounds - n_rounds
     if not 1 <= more < inf:
         return "How many more rounds would decide is not known."
-    gain = units.worded_gain(one.gain, "+")
+    gain = f"{outcome.gain_word} is {outcome.gain(one.gain, '+')}"
     if more > NO_PLAN * n_rounds:
         return (
-            f"If the true gain is {gain}, as estimated, a decision would take more "
-            f"than {NO_PLAN} times as many rounds."
+            f"If the true {gain}, as estimated, a decision would take more than "
+            f"{NO_PLAN} times as many rounds."
         )
     return (
         f"About {rough(more)} more rounds would decide, in 8 of 10 cases, if the true "
-        f"gain is {gain}, as estimated."
+        f"{gain}, as estimated."
     )
-
-
-def _earned(comparison, name, units):
-    """Say what a policy would have earned, and the baseline did."""
-    value, reference = comparison[name].value, comparison.reference.value
-    pair = f"{units.worded_value(value)} instead of {units.worded_value(reference)}"
-    if units.percent:
-        return f"would have been rewarded in {pair}"
-    return f"would have earned {pair} per round"
-
-
-def _relative_gain(comparison, name):
-    """Return the relative gain in a sentence, where the baseline is not about zero."""
-    lift = comparison.lifts[name]
-    if isnan(lift.value):
-        return []
-    more = "more" if lift.value > 0 else "less"
-    limits = lift._interval(comparison.level_of_each)
-    told = [RewardUnits.share(abs(lift.value), "")]
-    told += [RewardUnits.share(x) for x in limits]
-    sentence = f"That is {told[0]} {more} than {comparison._against}"
-    if not any(map(isnan, limits)):
-        sentence += f" ({told[1]} to {told[2]})"
-    return [f"{sentence}."]
-
-
-def _gain_text(comparison, gain, low, high, units):
-    limits = f"{units.limit(low)} to {units.limit(high)}"
-    percent = level_text(comparison.level)
-    return f"{units.worded_gain(gain)} ({percent} interval: {limits})"
-
-
-def _signed_gain(one, units):
-    limits = [units.limit(x, "+") for x in (one.low, one.high)]
-    return f"{units.worded_gain(one.gain, '+')}, {' to '.join(limits)}"
-
-
-# -- values and gains as people say them: in percent where rewards are yes or no -------
-
-
-@dataclass(frozen=True)
-class RewardUnits:
-    """How values and gains are written on a page, all with the same decimal places."""
-
-    percent: bool  # whether all rewards are 0 or 1, so that a value is a share
-    of_values: int  # decimal places of values in tables
-    # Decimal places of gains, and of both in sentences: what is subtracted in the head
-    # agrees with the gain
-    of_gains: int
-
-    @classmethod
-    def of(cls, values, gains, percent):
-        """Return the units that suit the standard errors of values and gains."""
-        scale = 100 if percent else 1
-        errors = (
-            [scale * one.standard_error for one in some] for some in (values, gains)
-        )
-        return cls(percent, *map(decimals, errors))
-
-    @property
-    def of_gain(self):
-        """What a gain is counted in, for headers and axes."""
-        return "points" if self.percent else "reward per round"
-
-    def value(self, x):
-        """Return a value or its limit for a table; "-" where there is none."""
-        return self._text(x, self.of_values, "%" * self.percent)
-
-    def error(self, x):
-        """Return the standard error of a value for a table."""
-        factor = 100 if self.percent else 1
-        return error_text(factor * x, self.of_values, "%" * self.percent)
-
-    def limit(self, x, sign=""):
-        """Return a gain or its limit without its unit."""
-        return self._text(x, self.of_gains, "", sign)
-
-    def worded_gain(self, x, sign=""):
-        """Return a gain for a sentence, with its unit."""
-        return f"{self.limit(x, sign)} {'points' if self.percent else 'per round'}"
-
-    def worded_value(self, x):
-        """Return a value for a sentence."""
-        return self._text(x, self.of_gains, "%" * self.percent)
-
-    @staticmethod
-    def share(x, sign="+"):
-        """Return a relative gain or its limit: whole percent, or two digits."""
-        if not isfinite(x):
-            return "-"
-        percent = 100 * x
-        if abs(percent) >= 10:
-            return f"{percent:{sign},.0f}%"
-        return f"{percent:{sign}.1f}%"
-
-    def _text(self, x, places, unit, sign=""):
-        if not isfinite(x):
-            return "-"
-        return fixed(100 * x if self.percent else x, places, sign, unit)

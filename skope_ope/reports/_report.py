@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import pathlib
 import platform
-import re
 import secrets
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,13 @@ from contextlib import suppress
 from functools import cached_property
 from html import escape
 from importlib.metadata import version
+from inspect import signature
 from sys import modules
 from typing import Any, Literal
 
 import numpy as np
 
-from skope_ope._texts import harmless, one_line
+from skope_ope._texts import harmless
 from skope_ope._types import Path, PolicyLike, RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.audit import VerdictThresholds, verdict
 from skope_ope.audit._audit import audits
@@ -35,9 +36,10 @@ from skope_ope.logs._known_rows import column_words, combined
 from skope_ope.logs._shown_numbers import wrapped
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reports._page import page
-from skope_ope.reports._recommendation import RewardUnits, recommendation_of
+from skope_ope.reports._recommendation import recommendation_of
 from skope_ope.selection._compare_policies import check_comparison, comparison_of
-from skope_ope.selection._policy_comparison import LOGGER, PolicyComparison
+from skope_ope.selection._outcome import LOGGER
+from skope_ope.selection._policy_comparison import PolicyComparison
 
 TOLD_NOTES = ("group_in_context",)  # an interval may be too narrow without
 
@@ -132,18 +134,12 @@ class Report:
         return list(dict.fromkeys(name for name, _ in self.values))
 
     @cached_property
-    def _units(self):
-        gains = self.comparison.differences.values()
-        return RewardUnits.of(self.values.values(), gains, self._logs._says_yes_and_no)
-
-    @cached_property
     def _recommendation(self):
         return recommendation_of(
             self.comparison,
             self.verdicts,
             self.audit,
             self.audits,
-            self._units,
             self._thresholds.accepted,
         )
 
@@ -395,7 +391,6 @@ def _decides(table):
 
 # -- which log this was, with what it was evaluated, and how to do it again ------------
 
-ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # differs from run to run
 LONGEST_ARGUMENT = 300  # characters of an argument
 
 
@@ -423,25 +418,57 @@ def versions():
 
 
 def call_text(policies, path, given):
-    """Return the call that made a report, as far as words can say it."""
-    pairs = ", ".join(
-        f"{name!r}: {type(policy).__name__}" for name, policy in policies.items()
-    )
-    told = [f"{{{pairs}}}", "logs"]
-    told += [] if path is None else [repr(str(path))]
-    told += [
-        f"{name}={_argument_text(value)}"
-        for name, value in given.items()
-        if value is not None
-    ]
-    return f"report({', '.join(told)})"
+    """Return code that makes a report again, and says of what it cannot write it."""
+    imports, lines = {"from skope_ope import report"}, ["policies = {"]
+    for name, policy in policies.items():
+        lines.append(f"    {name!r}: {_written(policy, imports)}")
+    lines += ["}", "report(", "    policies,", "    logs,"]
+    lines += [] if path is None else [f"    {str(path)!r},"]
+    told = signature(report).parameters
+    for name, value in given.items():
+        if repr(value) != repr(told[name].default):
+            lines.append(f"    {name}={_written(value, imports)}")
+    lines.insert(0, "\nlogs = ...  # missing: the rounds described below")
+    return "\n".join([*sorted(imports), *lines, ")"])
 
 
-def _argument_text(value):
-    """Return an argument in one line, without addresses of memory."""
-    if isinstance(value, np.ndarray):
-        return f"array of shape {value.shape}"
-    return one_line(ADDRESS.sub("", repr(value)), LONGEST_ARGUMENT)
+def _written(value, imports):
+    """Return a value as code with a comma, or what is missing in its place."""
+    parts, text = [*_parts_of(value)], repr(value)
+    fitted = any(hasattr(one, "get_params") and _is_fitted(one) for one in parts)
+    if not fitted and "..." not in text and len(text) <= LONGEST_ARGUMENT:
+        with suppress(SyntaxError, KeyError, ValueError):  # no code, or no such class
+            kinds = {type(one).__name__: type(one) for one in parts}
+            nodes = ast.walk(ast.parse(text, mode="eval"))
+            named = {kinds[one.id] for one in nodes if isinstance(one, ast.Name)}
+            imports |= {f"from {_module_of(k)} import {k.__name__}" for k in named}
+            return f"{text},"
+    what = f"{'fitted ' * fitted}{type(value).__name__}"
+    what += f" of shape {value.shape}" if isinstance(value, np.ndarray) else ""
+    return f"...,  # missing: {what}"
+
+
+def _parts_of(value):
+    """Yield a value and what it is made of."""
+    yield value
+    inner = value if isinstance(value, (list, tuple)) else ()
+    inner = value.values() if isinstance(value, Mapping) else inner
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        inner = value.get_params(deep=False).values()
+    for one in inner:
+        yield from _parts_of(one)
+
+
+def _is_fitted(estimator):
+    return any(name.endswith("_") and name[0] != "_" for name in vars(estimator))
+
+
+def _module_of(kind):
+    """Return the public module that has a class; ValueError if there is none."""
+    package, name = kind.__module__.partition(".")[0], kind.__name__
+    known = [m for m in modules if m.partition(".")[0] == package != "__main__"]
+    public = [m for m in known if "._" not in m]
+    return min((m for m in public if vars(modules[m]).get(name) is kind), key=len)
 
 
 # -- writing a page: all of it or nothing ----------------------------------------------

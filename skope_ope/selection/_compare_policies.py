@@ -61,7 +61,8 @@ from skope_ope.logs._row_container import known_range
 from skope_ope.logs.lazy._lazy_logs import LazyLogs, all_rows, rows_told_by_files
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reward_models._part_models import hash_folds
-from skope_ope.selection._policy_comparison import LOGGER, PolicyComparison
+from skope_ope.selection._outcome import LOGGER
+from skope_ope.selection._policy_comparison import PolicyComparison
 from skope_ope.selection._scorers import check_search_evaluator
 
 MOST_READ = 200_000  # of lazy logs, which are read

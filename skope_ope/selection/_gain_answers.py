@@ -360,30 +360,34 @@ def decide(answers):
 
 # -- A decision in words: what to do, and what it rests on -----------------------------
 
-GREATER = "Greater rewards count as better."
 NO_PLAN = 100  # times as many as there are: more is no plan
 N_NAMED = 3  # policies that are named one by one; of more, their number is
 AS_RATIO = 10  # the rounds of the log; beyond, a sentence gives the ratio
 
 
-def sentence_of(
-    answers, choice, baseline, estimator, format_gain, n_rounds, condition=""
-):
+def sentence_of(comparison, estimator):
     """Return what to do, in words."""
+    answers, outcome = comparison._answers, comparison._outcome
+    baseline, choice = comparison._against, comparison.choice
+    order = f"{outcome.better[0].upper()}{outcome.better[1:]} counts as better."
     told = {answer: [] for answer in (BETTER, WORSE, CANNOT_TELL)}
     for one in answers:
         told[one.answer].append(one)
 
     def span(one):
-        low, high = format_gain(one.low), format_gain(one.high)
-        return f"{format_gain(one.gain)} per round, {low} to {high}"
+        return outcome.span(one.gain, one.low, one.high)
+
+    def both(one):
+        pair = outcome.pair(comparison[one.name].value, comparison.reference.value)
+        return f"with {pair} ({outcome.span(one.gain, one.low, one.high, named=False)})"
 
     if choice is not None:
         chosen = next(one for one in told[BETTER] if one.name == choice)
+        condition = comparison._condition
         what, it = (f", {condition}", choice) if condition else (f" {choice}", "it")
         parts = [
-            f"Deploy{what}: by {estimator} {it} is better than {baseline} "
-            f"({span(chosen)})."
+            f"Deploy{what}: by {estimator} {it} is better than {baseline}, "
+            f"{both(chosen)}."
         ]
         others = [one for one in told[BETTER] if one is not chosen]
         if others:
@@ -394,18 +398,20 @@ def sentence_of(
         if chosen.doubts:
             parts.append(f"Mind: {_grouped(chosen.doubts)}.")
     elif told[CANNOT_TELL]:
-        parts = [_undecided_text(told[CANNOT_TELL], baseline, span, n_rounds)]
+        parts = [
+            _undecided_text(told[CANNOT_TELL], baseline, span, comparison.n_rounds)
+        ]
         if told[WORSE]:
             names = _policies_of(told[WORSE], "is", "are")
-            parts.append(f"{names} worse than {baseline}. {GREATER}")
+            parts.append(f"{names} worse than {baseline}. {order}")
         parts += _reasons(told[CANNOT_TELL])
     else:
         best = max(answers, key=lambda one: one.high)
-        nearest = "" if len(answers) == 1 else f"nearest {best.name}, "
+        nearest = "," if len(answers) == 1 else f"; the nearest, {best.name},"
         names = _policies_of(answers, "is", "are all")
         parts = [
-            f"Keep {baseline}: by {estimator} {names} worse ({nearest}{span(best)}). "
-            f"{GREATER}"
+            f"Keep {baseline}: by {estimator} {names} worse{nearest} {both(best)}. "
+            f"{order}"
         ]
     return " ".join(parts)
 
@@ -438,17 +444,12 @@ def _undecided_text(answers, baseline, span, n_rounds):
     asked = [one for one in answers if not isnan(one.rounds)]
     asked.sort(key=lambda one: (one.gain < 0, one.rounds))  # what seems better first
     for one in asked[: N_NAMED if len(asked) <= N_NAMED else 1]:
+        plan = f"about {_rounds_text(one.rounds, n_rounds)} would decide with "
+        plan += "probability 0.8"
         if one.rounds > NO_PLAN * n_rounds:
-            parts.append(
-                f"For {one.name} ({span(one)}), a decision would take more than "
-                f"{NO_PLAN} times as many rounds, if the true gain equals the "
-                "estimate."
-            )
-            continue
-        parts.append(
-            f"For {one.name} ({span(one)}), about {_rounds_text(one.rounds, n_rounds)} "
-            "would decide with probability 0.8, if the true gain equals the estimate."
-        )
+            plan = f"a decision would take more than {NO_PLAN} times as many rounds"
+        end = "if the true gain equals the estimate"
+        parts.append(f"For {one.name} ({span(one)}), {plan}, {end}.")
     if len(asked) > N_NAMED:
         parts.append("The table gives the numbers for the others.")
     return " ".join(parts)

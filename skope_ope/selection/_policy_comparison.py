@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from math import floor, isnan, log10, nan
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any, Literal
 
 from scipy.optimize import brentq
@@ -22,8 +22,6 @@ from skope_ope.evaluators.core._lift import Lift
 from skope_ope.evaluators.core._verdict import VerdictThresholds
 from skope_ope.logs._html import table_html, with_bars
 from skope_ope.logs._shown_numbers import (
-    decimals,
-    fixed,
     level_text,
     p_text,
     text_table,
@@ -38,6 +36,7 @@ from skope_ope.selection._gain_answers import (
     rough,
     sentence_of,
 )
+from skope_ope.selection._outcome import LOGGER, THE_SYSTEM, Outcome, rewards_of
 
 if TYPE_CHECKING:
     import pandas
@@ -45,9 +44,9 @@ if TYPE_CHECKING:
     from skope_ope.displays._comparison_display import PolicyComparisonDisplay
     from skope_ope.evaluators.core._policy_value import PolicyValue
 
+PLAIN = rewards_of(None)  # of tables, whose numbers have no unit
 # what is about the gain, of the baseline
 OF_BASELINE = GainAnswer(None, "", nan, nan, nan, (), False, nan)
-LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
 
 
 class PolicyComparison(ValueTable):
@@ -133,7 +132,7 @@ class PolicyComparison(ValueTable):
         accepted: Collection[str] = (),
     ) -> None:
         super().__init__(values)
-        self._evaluator = evaluator
+        self._evaluator, self._rewards = evaluator, rewards_of(reference._log)
         self.baseline, self.level, self.reference = baseline, level, reference
         self.differences = {
             name: value - reference for name, value in self.items() if name != baseline
@@ -171,15 +170,8 @@ class PolicyComparison(ValueTable):
     @cached_property
     def sentence(self) -> str:
         """What to do and why, in words."""
-        return sentence_of(
-            self._answers,
-            self.choice,
-            self._against,
-            told_row(self._evaluator or evaluator_of(self._first_gain)),
-            gain_format(self),
-            self.n_rounds,
-            self._condition,
-        )
+        estimator = self._evaluator or evaluator_of(self._first_gain)
+        return sentence_of(self, told_row(estimator))
 
     @property
     def _first_gain(self):
@@ -344,13 +336,28 @@ class PolicyComparison(ValueTable):
         if self.baseline != LOGGER:  # one of the values, whose intervals hold together
             level = self._level_of(level, len(self))
         low, high = self.reference._interval(level)
-        name = "the logger" if self.baseline == LOGGER else self.baseline
-        value = self.reference.value
+        name, value = self._called, self.reference.value
         return {"policy": name, "value": value, "low": low, "high": high}
 
     @property
+    def _called(self):
+        """What tables and figures call the baseline."""
+        return "the logger" if self.baseline == LOGGER else self.baseline
+
+    @property
     def _against(self):
-        return "the logger" if self.baseline == LOGGER else str(self.baseline)
+        """What sentences call the baseline."""
+        return THE_SYSTEM if self.baseline == LOGGER else str(self.baseline)
+
+    @cached_property
+    def _outcome(self):
+        """How sentences tell what the rewards are."""
+        return self._outcome_of(self._rewards)
+
+    def _outcome_of(self, rewards):
+        """Return how amounts of an outcome are written."""
+        limits = [limit for one in self._answers for limit in (one.low, one.high)]
+        return Outcome.of(rewards, self.values(), self.differences.values(), limits)
 
     def __repr__(self):
         lines = text_table(*table_texts(self), left=("answer",))
@@ -374,7 +381,7 @@ class PolicyComparison(ValueTable):
             bold=[i for i, name in enumerate(self) if name == self.choice],
             left=("policy", "answer"),
             foot=foot,
-            lead=f"gains over {self._against}",
+            lead=f"gains over {self._called}",
             notes=notes_below(self),
         )
 
@@ -408,24 +415,23 @@ def p_value(gain, n_comparisons, level):
 
 # -- what the table of a comparison shows, as texts ------------------------------------
 
-MORE_PLACES = 3  # of decimals, for a limit that is about zero
-
 
 def table_texts(comparison):
     """Return the header and the rows of the table: gains first, then values."""
     percent = level_text(comparison.level)
-    header = ["policy", f"gain over {comparison._against}", f"{percent} low", "high"]
+    header = ["policy", f"gain over {comparison._called}", f"{percent} low", "high"]
     header += ["p", "answer", "rounds needed", "value", f"{percent} low", "high"]
-    gain, value, rows = gain_format(comparison), value_format(comparison), []
+    numbers, rows = comparison._outcome_of(PLAIN), []
     for record in comparison.to_records():
         name = str(record["policy"])
         cells = [name if record["answer"] else f"{name} (baseline)"]
-        cells += [gain(record[f"difference{end}"]) for end in ("", "_low", "_high")]
+        ends = [record[f"difference{end}"] for end in ("", "_low", "_high")]
+        cells += [numbers.limit(x, "+") for x in ends]
         cells.append(p_text(record["p_value"]))
         cells.append("deploy" if record["chosen"] else record["answer"])
         n = record["rounds_needed"]
         cells.append("" if isnan(n) else rough(n))
-        cells += [value(record[key]) for key in ("value", "low", "high")]
+        cells += [numbers.value(record[key]) for key in ("value", "low", "high")]
         rows.append(cells)
     return header, rows
 
@@ -443,9 +449,9 @@ def notes_below(comparison):
     notes = [comparison.sentence, *comparison._assumed]
     known = comparison._baseline_record()
     if comparison.baseline not in comparison:  # the logger has no row
-        text = value_format(comparison)
+        text = comparison._outcome_of(PLAIN).value
         value, low, high = (text(known[key]) for key in ("value", "low", "high"))
-        notes.append(f"The logger: {value} ({low} to {high}).")
+        notes.append(f"The logger, {THE_SYSTEM}: {value} ({low} to {high}).")
     if m > 1:
         notes.append(
             f"The {m} intervals of gains hold together at {percent}: each alone has "
@@ -467,23 +473,3 @@ def notes_below(comparison):
         )
     notes.append("This comparison does not audit the log: audit(policy, logs) does.")
     return notes
-
-
-def gain_format(comparison):
-    """Return the function that makes a text of a gain, or of its limit."""
-    places = _places_of_values(comparison.differences.values())
-    for one in comparison._answers:
-        for limit in (one.low, one.high):  # what is not zero does not look like zero
-            if 10 ** -(places + MORE_PLACES) < abs(limit) < 0.5 * 10**-places:
-                places = -floor(log10(abs(limit)))
-    return lambda x: fixed(x, places, "+")
-
-
-def value_format(comparison):
-    """Return the function that makes a text of a value, or of its limit."""
-    places = _places_of_values(comparison.values())
-    return lambda x: fixed(x, places)
-
-
-def _places_of_values(values):
-    return decimals([value.standard_error for value in values])

@@ -131,7 +131,15 @@ def test_a_public_name_stands_in_one_folder():
 OF_ROWS = {
     *("audit", "columns", "context", "from_frame", "group", "group_index", "groups"),
     *("n_features", "n_groups", "n_rounds", "propensity", "replace", "reward"),
-    *("reward_range", "row_id", "shape", "summary", "timestamp", "to_frame"),
+    *(
+        "reward_name",
+        "reward_range",
+        "row_id",
+        "shape",
+        "summary",
+        "timestamp",
+        "to_frame",
+    ),
     "with_columns",
 }
 SHOWN = {

@@ -77,7 +77,10 @@ def test_rows_of_values(found, wrong):
     marked = re.findall(r'<tr class="marked">(.*?)</tr>', told)
     assert len(marked) == 2
     assert all("DoublyRobust" in row and "recommended" in row for row in marked)
-    assert told.count("<tr>") == 1 + 1 + 6  # header, the logger, other evaluators
+    open_rows, folded = told.split("<details>")
+    assert open_rows.count("<tr") == 1 + 1 + 2  # header, baseline, two policies
+    assert "<summary>Other evaluators: IPS, SNIPS, SNDR</summary>" in folded
+    assert folded.count("<tr") == 1 + 6 and "DoublyRobust" not in folded
     sentence = "Each interval holds by itself at 95%."
     assert sentence in told and sentence not in parts(wrong)["Values"]
 

@@ -11,6 +11,9 @@ from unicodedata import category
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skope_ope import (
     IPS,
@@ -19,6 +22,8 @@ from skope_ope import (
     DRns,
     EpsilonGreedy,
     FunctionPolicy,
+    MixturePolicy,
+    RewardModelPolicy,
     UniformPolicy,
     compare_policies,
     evaluate,
@@ -191,11 +196,12 @@ def test_another_baseline_is_named_throughout():
     found = quiet_report(policies, LOGS, baseline="old")
     assert found.choice == "new"
     page = found.to_html()
-    assert "the logger" not in page[page.index("<h1>") : page.index("What was assumed")]
-    assert "Would new have earned more than old?" in page
+    shown = page[page.index("<h1>") : page.index("What was assumed")]
+    assert "the logger" not in shown and "system" not in shown[: shown.index("Audit")]
+    assert "Would new have had more reward than old?" in page
     found = quiet_report(UniformPolicy(), LOGS)  # a policy without a name
     assert found.policies == ["the policy"]
-    assert found.title == "Is the policy better than the logger?"
+    assert found.title == "Is the policy better than the system that made the log?"
 
 
 def test_without_propensities_nothing_is_decided():
@@ -326,16 +332,66 @@ def test_versions_are_those_that_ran(found):
     assert np.__version__ in told
 
 
-def test_the_call_names_what_was_given_without_addresses_or_data():
-    given = {"reward_model": Ridge(alpha=2), "title": "x" * 999, "baseline": "logger"}
-    page = quiet_report({"new": FunctionPolicy(rule)}, LOGS[:200], **given).to_html()
-    call = unescape(re.search(r"<pre><code>(report\(.*?)</code>", page, re.S)[1])
-    assert call.startswith("report({'new': FunctionPolicy}, logs")
-    assert "reward_model=Ridge(alpha=2)" in call
-    assert "0x" not in call and len(call) < 500
+def code_of(page):
+    return unescape(re.search(r"<pre><code>(.*?)</code>", page, re.S)[1])
+
+
+def with_logs(code, logs):
+    """Run the code of a page, with the logs that it says are missing."""
+    names = {"given": logs}
+    first, last = code.replace("logs = ...", "logs = given").rsplit("report(", 1)
+    exec(f"{first}found = report({last}", names)
+    return names["found"]
+
+
+def test_the_code_of_the_page_arrives_at_its_numbers(tmp_path):
+    """From the file of the log: only the logs are missing."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"x": LOGS.context[:, 0], "item": LOGS.action, "p": 0.3})
+    frame.assign(p=LOGS.propensity, r=LOGS.reward).to_csv(tmp_path / "log.csv")
+
+    def read():
+        columns = {"action": "item", "reward": "r", "propensity": "p"}
+        frame = pd.read_csv(tmp_path / "log.csv")
+        return BanditLogs.from_frame(frame, **columns, context=["x"])
+
+    policies = {"one": ConstantPolicy(1), "even": UniformPolicy()}
+    some = [UniformPolicy(), ConstantPolicy(2)]
+    policies["mixed"] = MixturePolicy(some, weights=[0.25, 0.75])
+    given = {"reward_model": make_pipeline(StandardScaler(), Ridge(alpha=2.0))}
+    given |= {"cv": KFold(3), "baseline": "even", "level": 0.9, "random_state": 1}
+    given |= {"evaluators": {"plain": IPS(cmax=9.0), "DR": "DoublyRobust"}}
+    given["thresholds"] = VerdictThresholds(accepted=["low_overlap"])
+    found = quiet_report(policies, read(), tmp_path / "page.html", **given)
+    code = code_of(found.to_html())
+    assert code.count("# missing") == 1 and "n_jobs" not in code
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = with_logs(code, read())
+    assert again.to_html() == found.to_html()
+    assert found.to_html() == (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_code_says_what_is_missing_without_addresses_or_data():
     table = np.zeros((200, LOGS.n_actions))
-    page = quiet_report({"new": NEW}, LOGS[:200], reward_model=table).to_html()
-    assert f"array of shape {table.shape}" in unescape(page)
+    learned = RewardModelPolicy(Ridge()).fit(LOGS[500:])
+    policies = {"rule": FunctionPolicy(rule), "new": learned, "table": table + 1 / 3}
+    policies["even"] = UniformPolicy()
+    given = {"reward_model": table, "title": "x" * 999, "baseline": "logger"}
+    code = code_of(quiet_report(policies, LOGS[:200], **given).to_html())
+    for line in (
+        "logs = ...  # missing: the rounds described below",
+        "'rule': ...,  # missing: FunctionPolicy",
+        "'new': ...,  # missing: fitted RewardModelPolicy",
+        "'table': ...,  # missing: ndarray of shape (200, 3)",
+        "'even': UniformPolicy(),",
+        "reward_model=...,  # missing: ndarray of shape (200, 3)",
+        "title=...,  # missing: str",
+    ):
+        assert line in code
+    start = "from skope_ope import UniformPolicy\nfrom skope_ope import report\n\nlogs"
+    assert code.startswith(start)
+    assert "baseline" not in code and "0x" not in code and len(code) < 700
 
 
 def rule(X):
@@ -357,6 +413,19 @@ def test_texts_can_be_read_and_marks_be_seen(style, part, ground):
         assert contrast(colours[name], colours[ground]) >= 4.5
     for name in ("doubt", "base"):  # no texts
         assert contrast(colours[name], colours[ground]) >= 3
+
+
+def test_tables_fit_at_800_px_and_are_lists_at_400(style, found):
+    """Headers wrap, so that notes are whole; below 640 px a cell is a line."""
+    wide, _, narrow = style.replace("\n", "").partition("@media(max-width:40rem)")
+    rules = dict(re.findall(r"([^{}]*)\{([^{}]*)\}", wide))
+    assert "nowrap" not in rules[".number"] and "nowrap" in rules["td.number"]
+    assert "thead{display:none}" in narrow
+    assert "table,tbody,tr,th,td{display:block}" in narrow
+    assert 'td[data-label]::before{content:attr(data-label) ": "' in narrow
+    values = re.search(r"<h2>Values</h2>(.*?)<details>", found.to_html(), re.S)[1]
+    for column in ("evaluator", "value", "95% low", "eff. rounds", "note"):
+        assert values.count(f'data-label="{column}"') == 3  # the baseline, two policies
 
 
 def test_no_text_has_the_colour_of_marks(style):

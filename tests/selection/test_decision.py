@@ -21,6 +21,7 @@ from skope_ope.exceptions import (
 from skope_ope.selection import PolicyComparison, rounds_needed
 from tests._values import stated_value
 
+SYSTEM = "the system that made the log"
 N = 1000
 LOGS = BanditLogs(np.zeros((N, 1)), [0] * N, np.arange(N) / N, [1.0] * N)
 NOISE = np.random.default_rng(0).normal(size=N)
@@ -80,7 +81,7 @@ def test_a_baseline_that_learned_is_valued_too_high():
     for value, decision in ((0.8, "deploy"), (0.2, "undecided")):
         found = compared(stated(value), reference=stated(0.5, 0.0, LEARNED))
         assert found.decision == decision
-        assert ("learned" in found.sentence) and "(the logger)" in found.sentence
+        assert ("learned" in found.sentence) and f"({SYSTEM})" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ SAME = "a gain that is the same in every round"
     ("value", "error", "reference", "text"),
     [
         (NAN, NAN, 0.5, "no value (NaN) (a)"),
-        (0.9, NAN, NAN, "no value (NaN) (the logger)"),
+        (0.9, NAN, NAN, "no value (NaN) (the system that made the log)"),
         (0.6, NAN, 0.5, "no standard error (NaN) (a)"),
         *((v, e, 0.5, SAME) for v, e in ((0.6, 0.0), (0.5, 0.0), (0.6, 1e-15))),
     ],
@@ -184,33 +185,34 @@ def test_policies_that_act_alike_have_no_answer():
 def test_deploy_and_keep():
     found = compared(stated(0.8, 0.05, MILD), stated(0.7), stated(0.2))
     assert found.sentence == (
-        "Deploy a: by IPS it is better than the logger (+0.300 per round, +0.180 to "
-        "+0.420). b is better than the logger, too. The choice has the greatest lower "
-        f"limit. Mind: {WEIGHT} (a)."
+        f"Deploy a: by IPS it is better than {SYSTEM}, with a reward of 0.800 instead "
+        "of 0.500 per round (+0.300 per round, +0.180 to +0.420). b is better than "
+        f"{SYSTEM}, too. The choice has the greatest lower limit. Mind: {WEIGHT} (a)."
     )
-    tail = "Greater rewards count as better."
+    tail = "More reward counts as better."
     assert compared(stated(0.2)).sentence == (
-        "Keep the logger: by IPS a is worse (-0.300 per round, -0.398 to -0.202). "
-        f"{tail}"
+        f"Keep {SYSTEM}: by IPS a is worse, with a reward of 0.200 instead of 0.500 "
+        f"per round (-0.300 per round, -0.398 to -0.202). {tail}"
     )
     assert compared(stated(0.2), stated(0.3)).sentence == (
-        "Keep the logger: by IPS a and b are all worse (nearest b, -0.200 per round, "
-        f"-0.312 to -0.088). {tail}"
+        f"Keep {SYSTEM}: by IPS a and b are all worse; the nearest, b, with a reward "
+        "of 0.300 instead of 0.500 per round (-0.200 per round, -0.312 to -0.088). "
+        f"{tail}"
     )
 
 
 def test_undecided_and_alike():
     assert compared(stated(0.55), stated(0.2)).sentence == (
-        "Undecided: these 1,000 rounds cannot tell a from the logger. For a (+0.050 "
-        "per round, -0.062 to +0.162), about 8,500 more rounds (9,500 in all) would "
-        "decide with probability 0.8, if the true gain equals the estimate. b is worse "
-        "than the logger. Greater rewards count as better."
+        f"Undecided: these 1,000 rounds cannot tell a from {SYSTEM}. For a (+0.050 per "
+        "round, -0.062 to +0.162), about 8,500 more rounds (9,500 in all) would decide "
+        "with probability 0.8, if the true gain equals the estimate. b is worse than "
+        f"{SYSTEM}. More reward counts as better."
     )
     text = compared(stated(0.5), stated(0.51), alike=["a"]).sentence
-    told = "cannot tell b from the logger. a acts as the logger does. For b"
+    told = f"cannot tell b from {SYSTEM}. a acts as {SYSTEM} does. For b"
     assert told in text
     assert compared(stated(0.5), alike=["a"]).sentence == (
-        "Undecided: a acts as the logger does in these rounds, so the choice makes "
+        f"Undecided: a acts as {SYSTEM} does in these rounds, so the choice makes "
         "no difference."
     )
 
@@ -226,7 +228,7 @@ def test_how_many_rounds_are_told():
         needed = (z * 0.05 * N**0.5 / gain) ** 2
         assert (needed > 100 * N) == ("more than 100" in text)
     text = compared(*(stated(0.45) for _ in range(5)), stated(0.51)).sentence
-    assert "cannot tell 6 policies from the logger" in text
+    assert f"cannot tell 6 policies from {SYSTEM}" in text
     assert "For f" in text and "For a" not in text
     assert "The table gives the numbers for the others." in text
 
@@ -234,15 +236,15 @@ def test_how_many_rounds_are_told():
 def test_what_stands_against_it():
     learned = stated(0.8, 0.05, LEARNED)
     assert compared(learned, learned).sentence == (
-        "Undecided: a seems better than the logger (+0.300 per round, +0.188 to "
-        "+0.412) and b seems better than the logger (+0.300 per round, +0.188 to "
-        "+0.412), but there are doubts. Doubts that prevent a decision: learned from "
-        "50.0% of these rounds (a and b)."
+        f"Undecided: a seems better than {SYSTEM} (+0.300 per round, +0.188 to +0.412) "
+        f"and b seems better than {SYSTEM} (+0.300 per round, +0.188 to +0.412), but "
+        "there are doubts. Doubts that prevent a decision: learned from 50.0% of these "
+        "rounds (a and b)."
     )
     text = compared(learned, stated(0.51)).sentence
-    assert "These 1,000 rounds cannot tell b from the logger. For b" in text
+    assert f"These 1,000 rounds cannot tell b from {SYSTEM}. For b" in text
     text = compared(*[learned] * 4).sentence
-    assert "4 policies seem better or worse than the logger, but" in text
+    assert f"4 policies seem better or worse than {SYSTEM}, but" in text
     # more rounds bring more events: these do not prevent a decision for good
     few = compared(stated(0.55, 0.05, FewEventsWarning("", 3.0), LEARNED)).sentence
     assert "prevent a decision: learned" in few and "events" not in few

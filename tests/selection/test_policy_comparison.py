@@ -140,7 +140,8 @@ def test_text_says_that_nobody_audited_and_what_a_round_is():
     logs, policies = three_policies()
     found = compare_policies(policies, logs)
     low, high = found.reference.confidence_interval(0.95)
-    text = f"The logger: {logs.reward.mean():.3f} ({low:.3f} to {high:.3f})."
+    text = "The logger, the system that made the log: "
+    text += f"{logs.reward.mean():.3f} ({low:.3f} to {high:.3f})."
     assert text in repr(found) and text in found._repr_html_()  # below the table
     text = " ".join(repr(found).split())
     assert text.endswith("does not audit the log: audit(policy, logs) does.")

@@ -33,6 +33,7 @@ def clicks(tmp_path_factory):
     lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
     path = tmp_path_factory.mktemp("shell") / "clicks.csv"
     path.write_text("\n".join(lines) + "\n")
+    vars(logs)["reward_name"] = "click"  # as from_frame(reward="click") has it
     return path, logs, pi
 
 

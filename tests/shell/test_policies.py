@@ -77,10 +77,12 @@ def test_text_holds_one_table_by_policy_and_evaluator(told):
         rows = [row for row in cells if row[:2] == [policy, "DoublyRobust"]]
         assert [row[-1] for row in rows] == ["recommended", rows[1][-1]]
         assert len(rows) == 2  # values and gains
-    assert "Gains over the logger's mean reward of the same rounds, in pairs" in lines
+    system = "the system that made the log"
+    assert f"Gains over the mean click of {system}, in pairs" in lines
     joined = " ".join(text.split())
     assert "policy new probabilities in columns (book: pi_book" in joined
-    assert "Deploy new: by DoublyRobust it is better than the logger" in joined
+    told = f"Deploy new: by DoublyRobust it is better than {system}, with 'click' in "
+    assert told in joined
     assert "Each alone has the level 97.5%" in joined
 
 

@@ -33,6 +33,16 @@ def test_the_page_says_what_the_call_from_python_says(clicks, record, tmp_path):
     assert shlex.split(command) == [*words, "--report", str(path), "--json"]
 
 
+def test_the_command_of_the_page_writes_it_again(clicks, told, capsys, tmp_path):
+    path = tmp_path / "a report.html"
+    told(*TWO, "--report", path)
+    page = path.read_text(encoding="utf-8")
+    path.unlink()
+    command = unescape(page.partition("<pre><code>")[2].partition("</code>")[0])
+    assert main(shlex.split(command)[1:]) == 0
+    assert path.read_text(encoding="utf-8") == page
+
+
 def test_the_text_says_what_the_page_recommends(told, tmp_path):
     _, out = told(*TWO, "--report", tmp_path / "a.html")
     assert "Deploy new. On these 600 logged rounds" in " ".join(out.split())
@@ -43,7 +53,7 @@ def test_one_policy_has_a_page(told, tmp_path):
     path = tmp_path / "a.html"
     for policy in ("uniform", "columns:pi_logged"):
         assert told("--policy", policy, "--report", path)[0] == 0
-        assert "Is policy better than the logger?" in path.read_text()
+        assert "Is policy better than the system that made the log?" in path.read_text()
         path.unlink()
 
 

@@ -118,6 +118,8 @@ def logs_of_table(reading, table, start, rows=None, partitions=None):
         reading.check_order(logs.actions, logs.loggers)
     if nothing is not None and not np.any(nothing):
         logs.__dict__["sample_weight"] = np.zeros(len(table))
+    called = reading.roles.get("reward") or reading.roles.get("slot_reward", ())
+    logs._name_reward(called[0] if len(called) == 1 else None)
     logs.__dict__["_origin"] = reading.origin
     logs.__dict__["_position"] = start if rows is None else start + rows
     if partitions is not None:

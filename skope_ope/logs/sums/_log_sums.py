@@ -89,6 +89,7 @@ class LogSums:
         out = cls.__new__(cls)
         out.n, out.n_logged = len(entering), len(logs)
         out.fields, out.reward_range = known_fields(logs), logs.reward_range
+        out.reward_name = logs.reward_name
         out._count_labels(entering)
         out._sum_weights(entering)
         out._sum_rewards(entering)
@@ -167,8 +168,9 @@ class LogSums:
         for merge, names in MERGED.items():
             for name in names:
                 setattr(out, name, merge(getattr(self, name), getattr(other, name)))
-        same = self.reward_range == other.reward_range
-        out.reward_range = self.reward_range if same else None
+        for name in ("reward_range", "reward_name"):
+            one, more = getattr(self, name), getattr(other, name)
+            setattr(out, name, one if one == more else None)
         out.fields = self.fields
         parts = out._merge_labels(self, other)
         for name in ("propensities", "groups", "pairs", "sample", "first"):
@@ -518,7 +520,7 @@ def _alike(one, other):
 
 PREFIX = "log_"
 # How what is held is stored, and read again; what is None is left out.
-NUMBER, ARRAY, TIME, TUPLE, LIST = "number", "array", "time", "tuple", "list"
+NUMBER, ARRAY, SCALAR, TUPLE, LIST = "number", "array", "scalar", "tuple", "list"
 LABEL_ARRAY, BY_NAME, BY_LENGTH = "labels", "labels by name", "counts by length"
 GROUPS = {"words": ARRAY, "sums": BY_NAME, "complete": NUMBER, "limits": TUPLE}
 OF_PROPENSITIES = (*PROPENSITY_SUMS, "n_actions", "low", "high")
@@ -548,7 +550,7 @@ LOG = {
     **dict.fromkeys(("reward_sum", "reward_low", "reward_high"), NUMBER),
     **dict.fromkeys(("n_rewarded", "propensity_estimated", "_binary"), NUMBER),
     **dict.fromkeys(("_action_counts", "_logger_counts"), ARRAY),
-    **dict.fromkeys(("first_time", "last_time"), TIME),
+    **dict.fromkeys(("first_time", "last_time", "reward_name"), SCALAR),
     **dict.fromkeys(("actions", "loggers"), LABEL_ARRAY),
     "fields": LIST,
     "reward_range": TUPLE,
@@ -601,7 +603,7 @@ def _held_by(table, kinds):
             value = _read_columns(part)
         elif kind == LABEL_ARRAY:
             value = labels_of_arrays(name, table)
-        elif value is not None and kind == TIME:
+        elif value is not None and kind == SCALAR:
             value = value[()]
         elif value is not None and kind != ARRAY:
             value = value.item() if kind == NUMBER else value.tolist()
