@@ -61,6 +61,9 @@ WORLDS = {
     },
     "far": {"reward_range": (1000, 1001)},
     "sample weights": {"weighted": True, "rate": 0.1},
+    "weights by reward": {"weighted": "by reward", "rate": 0.1},
+    "others than in a day": {"weighted": "by reward", "reward_range": (0, 12)},
+    "equal weights": {"weighted": "equal", "rate": 0.1},
     "groups": {"groups": 40, "rate": 0.1},
     "weighted groups": {"groups": 30, "weighted": True, "told": True},
     "no range": {"reward_range": None, "n": 4000},
@@ -91,12 +94,17 @@ def world(
     if reward_range != "yes and no":
         low, high = reward_range or (0, 3)
         reward = low + (high - low) * rng.beta(1, 2, n)
+        if reward_range == (0, 12):  # four on every day, twelve in all
+            reward = np.floor(reward / 3) * 3 + np.arange(n) % 3
         q = low + (high - low) * q
         given["reward_range"] = reward_range
     if told:
         given["logging_proba"] = p
     if weighted:
-        given["sample_weight"] = rng.integers(0, 4, n).astype(float)
+        omega = rng.integers(0, 4, n).astype(float)
+        if weighted == "by reward":
+            omega = rng.exponential(np.where(reward > reward.mean(), 1.0, 20.0))
+        given["sample_weight"] = np.full(n, 3.0) if weighted == "equal" else omega
     if groups:
         given["group"] = rng.integers(groups, size=n)
     if loggers:
@@ -302,3 +310,12 @@ def test_differences_of_parts_of_few_rounds():
         for table in (sum(parts).values(), memory)
     )
     assert_allclose(found.standard_error, whole.standard_error, rtol=1e-9)
+
+
+@quiet
+def test_equal_sample_weights_change_no_interval():
+    logs, evaluators = world(**WORLDS["equal weights"])
+    plain = evaluate("new", logs.replace(sample_weight=None), evaluators=evaluators)
+    parts = [summarize("new", logs[k::2], evaluators=evaluators) for k in range(2)]
+    for name, value in sum(parts).values().items():
+        assert_allclose(limits(value), limits(plain[name]), rtol=1e-9, err_msg=name)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a value is told beside its estimate, from the sums of all rounds."""
 
-from math import isfinite, isnan, nan
+from math import inf, isfinite, isnan, nan
 from types import SimpleNamespace
 
 import numpy as np
@@ -147,14 +147,17 @@ def _about_its_value(evaluator, summary, estimate):
 
 def _reach(evaluator, summary, log):
     """Return what finds how far the value of a round may lie from the estimate."""
+    counts, weighted = summary.counts, evaluator.requires.weights
     return LargestDeviation(
         evaluator,
         known_range(log) if log is not None and keeps_range(evaluator) else None,
         summary.ends,
         0.0 if log is None else known_shift(log),
-        summary.counts.reward_range,
-        summary.overlap.missing_mass if evaluator.requires.weights else 0.0,
+        counts.reward_range,
+        summary.overlap.missing_mass if weighted else 0.0,
         summary.weighted,
         summary.bound,
         None if summary.job is None else summary.job.kept.n,
+        counts.heaviest,
+        float(summary.tally.largest.max()) if weighted else inf,
     )

@@ -1,10 +1,19 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""How far a round may lie from an estimate, seen or not: at the corners of what it is.
+r"""How far a round may lie from an estimate, seen or not: at the corners of what it is.
 
 A round value is linear in the reward, and between the extremes of the weight and of the
 model values it is furthest from the estimate at one of their ends. So extremes say what
 all rounds would, for rounds in memory, files, lazy frames and merged days alike.
+
+With a sample weight :math:`\omega` it is furthest by :math:`\omega` times as much. With
+the largest sample weight :math:`o_k` that was logged with reward k, a round has
+
+.. math:: \omega \le o_k, \qquad w \le \max_i w_i, \qquad
+    \omega w \le \max_i \omega_i w_i.
+
+In a log of all clicks and few other rounds no click is as heavy as these. A reward that
+was not logged may be as heavy as any.
 """
 
 from copy import copy
@@ -248,6 +257,7 @@ class LargestDeviation:
     regional = 0.0
     part = None  # the extremes of the rounds, where `extremes` are those of more rounds
     has_rows_of_files = True  # whether files can be asked for the rounds of the value
+    size = 1  # the number of the term whose squares tell effective rounds: the weights
 
     def __init__(
         self,
@@ -260,6 +270,8 @@ class LargestDeviation:
         weighted=None,
         bound=None,
         n_rounds=None,
+        heaviest=None,
+        joint=inf,
     ):
         # `extremes`: what the rounds may be, or a function that looks at them
         self.evaluator, self.limits, self._extremes = evaluator, limits, extremes
@@ -268,6 +280,8 @@ class LargestDeviation:
         # not logged
         self.weighted, self.bound = weighted, bound
         self.n_rounds = n_rounds  # of the whole log, where a parameter follows it
+        # Largest sample weights, see `RoundCounts`; and times importance weights
+        self.heaviest, self.joint = heaviest or {}, joint
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a value, or None where no range is known."""
@@ -308,7 +322,8 @@ class LargestDeviation:
     def effective_rounds(self, value):
         """Return (sum w)^2 / sum w^2 of either half, and of the rounds with rewards."""
         sums, share = self.sums_of_weights(value), value._estimate.shares.weight
-        found = effective(share, *map(of_term, (sums, sums.upper)))
+        parts = (of_term(one, self.size) for one in (sums, sums.upper))
+        found = effective(share, *parts)
         pairs = zip(found, self.extremes.rewarded_share, strict=True)
         return [(m, m * share) for m, share in pairs]
 
@@ -358,11 +373,11 @@ class LargestDeviation:
         spare = SPARE * error / (high - low) if error > 0 and high > low else 0.0
         strata = value._estimate.frame.strata
         largest, source = self._largest(strata, max_weight, spare)
-        worst, best = self._corners(value, largest, limits)
+        ends = self._corners(value, largest, limits)
         weight = None if source is None else float(largest.max())
         about = self._of_group(value, limits), self.lost
         implied = self.implied(value, limits, (largest, source))
-        return Reach(low, high, best, worst, weight, source, *about, implied)
+        return Reach(low, high, ends, weight, source, *about, implied)
 
     def implied(self, value, limits=None, found=None):
         """Return what the log may lack: one `ImpliedWeights`, or none."""
@@ -384,9 +399,11 @@ class LargestDeviation:
             (largest if self.part is None else own.largest_weights(strata)).max()
         )
         above = np.cumsum(implied[-2::-1])[::-1] / implied[-1]
-        (low, _), (_, high) = self._corners(value, np.zeros(1), limits)
-        heaviest = estimate.frame.heaviest * value.n_rounds / implied[-1]
-        counts = [value.value + change / heaviest for change in (low, high)]
+        ends, unit = self._corners(value, np.zeros(1), limits), implied[-1]
+        unit /= value.n_rounds
+        pair = (ends[end][:, 0].tolist() for end in limits)
+        (omega, low, _), (other, _, high) = pair
+        counts = [value.value + unit * low / omega, value.value + unit * high / other]
         least = ROUNDING * max(map(abs, limits))  # a smaller distance is none
         down, up = counts[1] - limits[0], limits[1] - counts[0]
         down, up = (size if size > least else 0.0 for size in (down, up))
@@ -405,34 +422,50 @@ class LargestDeviation:
         return largest if source == LOGGED else np.full(len(largest), most), source
 
     def _corners(self, value, largest, limits):
-        """Return (lowest, highest) deviation of a round, with either end of a range."""
+        """Return how far a round may lie, by its reward and its sample weight."""
+        # `Reach.ends`, at all sample weights where another importance weight fits
         estimate, n = value._estimate, value.n_rounds
         offset = 0.0 if self.evaluator.shift_with is None else estimate.offset
         corners = np.array(self.extremes.model_corners())
-        scale = sqrt(n * max(n - 1, 1)) * estimate.frame.heaviest
-        lows, highs = ([], []), ([], [])  # with the worst rewards, and with the best
+        heaviest = self._sample_weights(limits, estimate.frame)
+        joint, found, m = self._joint(largest), [], len(heaviest)
         levels = np.unique(largest) if len(largest) > 1 else largest
         for most in levels.tolist():
             strata = np.flatnonzero(largest == most)
-            weights = self._weights_up_to(most)
-            m = len(weights) * len(corners)
-            r = np.repeat(limits, m)
-            w = np.tile(np.repeat(weights, len(corners)), 2)
-            q, v = np.tile(corners.T, 2 * len(weights))
+            bends = [joint / o for o in heaviest.values() if most * o > joint]
+            weights = np.append(self._weights_up_to(most), bends)
+            r = np.repeat(list(heaviest), len(weights) * len(corners))
+            w = np.tile(np.repeat(weights, len(corners)), m)
+            q, v = np.tile(corners.T, m * len(weights))
             given = {"r": r - offset, "q": q - offset, "v": v - offset, "w": w, "b": w}
             given |= {"shift": self.shift, "n_rounds": self.n_rounds}
             for p in (1.0, self.extremes.propensity):
                 rounds = Rounds(p=p, **given)
                 change = influence(estimate, self.evaluator.terms(rounds), strata)
-                for k, some in enumerate((change[:, :m], change[:, m:])):
-                    lows[k].append(some.min())
-                    highs[k].append(some.max())
+                change = change.reshape(len(strata), m, len(weights), len(corners))
+                ends = change.min(axis=(0, 3)), change.max(axis=(0, 3))
+                found.append(np.vstack([weights, *ends]))
                 if "pi" not in vars(rounds):
                     break
-        return [
-            (scale * float(np.min(low)), scale * float(np.max(high)))  # NaN stays
-            for low, high in zip(lows, highs, strict=True)
-        ]
+        (w, *ends), out, scale = np.hstack(found), {}, sqrt(n * max(n - 1, 1))
+        for k, (reward, most) in enumerate(heaviest.items()):
+            omega = np.unique([most, *(joint / w[w * most > joint])])
+            fits = omega[:, None] * w <= joint * (1 + ROUNDING)
+            low = np.where(fits, ends[k], inf).min(axis=1)  # NaN stays
+            high = np.where(fits, ends[m + k], -inf).max(axis=1)
+            out[reward] = np.stack([omega, scale * omega * low, scale * omega * high])
+        return out
+
+    def _sample_weights(self, limits, frame):
+        """Return the largest sample weight by reward: those logged, and both ends."""
+        found = dict.fromkeys(limits, self.heaviest.get(inf, inf)) | self.heaviest
+        found.pop(inf, None)
+        return {reward: min(omega, frame.heaviest) for reward, omega in found.items()}
+
+    def _joint(self, largest):
+        """Return the largest of both weights together, with importance up to some."""
+        logged = max(self.extremes.weights.values(), default=0.0)
+        return self.joint * float(largest.max()) / logged if logged > 0 else inf
 
     def _weights_up_to(self, largest):
         """Return weights among which one takes a round furthest from the estimate."""

@@ -23,6 +23,7 @@ from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sums import WEIGHT, sums_of_rounds
+from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.logs._row_container import known_range
 
 
@@ -44,7 +45,7 @@ def logged_value(logs):
         Rows(design, logs.reward[None], logs=logs),
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
-        reach=MeanDeviation(limits, logs._reward_extremes),
+        reach=MeanDeviation(limits, RoundCounts.of(positive)),
         plain_weights=PlainWeights(logs, positive, partial(np.ones, n), False, 1.0),
     )
 
@@ -58,7 +59,7 @@ def logged_value_of_sums(summary, log, rows, **about):
         rows,
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
-        reach=MeanDeviation(limits, summary.counts.reward_range),
+        reach=MeanDeviation(limits, summary.counts),
         **about,
     )
 
@@ -83,8 +84,9 @@ class MeanDeviation(LargestDeviation):
 
     regional = None
 
-    def __init__(self, limits, seen):
-        super().__init__(_MeanReward(), limits, Extremes(), seen=seen)
+    def __init__(self, limits, counts):
+        about = {"seen": counts.reward_range, "heaviest": counts.heaviest}
+        super().__init__(_MeanReward(), limits, Extremes(), **about)
 
     def _largest(self, strata, max_weight, spare):
         refuse_stated(max_weight)

@@ -8,7 +8,8 @@ round value: that of a round with the largest weight and the best or worst rewar
 """
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import nan
 
 import numpy as np
@@ -28,17 +29,14 @@ class Reach:
     """What is known of the round values beyond those that were seen."""
 
     # A round value is linear in its reward, so that it is furthest from the estimate
-    # with the best or the worst one. Both are kept apart: in a difference of two values
-    # they share the reward.
+    # with the best or the worst one, or with one that heavier rounds have. These are
+    # kept apart: in a difference of two values they share the reward and the round.
 
     low: float  # range of the value
     high: float  # range of the value
-    # Lowest and highest deviation of a round value from the estimate with the best and
-    # with the worst reward. NaN: not known
-    best: tuple = (nan, nan)
-    # Lowest and highest deviation of a round value from the estimate with the best and
-    # with the worst reward. NaN: not known
-    worst: tuple = (nan, nan)
+    # By reward, of shape (3, m): sample weights that a round may have, and its lowest
+    # and its highest deviation with each, linear from zero on. None: not known
+    ends: dict = field(default_factory=dict)
     # The bound on the importance weights behind them; None: none was needed
     max_weight: float | None = None
     source: str | None = None  # where it comes from
@@ -53,12 +51,18 @@ class Reach:
     @property
     def up(self):
         """Largest deviation upwards."""
-        return max(self.best[1], self.worst[1])
+        return float(self._any[2, 0])
 
     @property
     def down(self):
         """Largest deviation downwards."""
-        return -min(self.best[0], self.worst[0])
+        return -float(self._any[1, 0])
+
+    @cached_property
+    def _any(self):
+        """The largest sample weight and deviations of all rewards, as in `ends`."""
+        found = np.hstack([*self.ends.values()] or [np.full((3, 1), nan)])
+        return np.array([[found[0].max()], [found[1].min()], [found[2].max()]])
 
     def __sub__(self, other):
         """Return the reach of a difference of two values of the same rounds."""
@@ -67,8 +71,10 @@ class Reach:
         return Reach(
             self.low - other.high,
             self.high - other.low,
-            (self.best[0] - other.best[1], self.best[1] - other.best[0]),
-            (self.worst[0] - other.worst[1], self.worst[1] - other.worst[0]),
+            {
+                reward: _less(*(x.ends.get(reward, x._any) for x in (self, other)))
+                for reward in self.ends | other.ends
+            },
             largest.max_weight,
             largest.source,
             (
@@ -91,7 +97,37 @@ class Reach:
         return self.lost * self._span
 
 
-class DifferenceReach:
+def at_ends(limits, worst, best, omega=1.0):
+    """Return `Reach.ends` of rounds of one sample weight, at the ends of a range."""
+    pairs = zip(limits, (worst, best), strict=True)
+    return {end: np.array([[omega], [low], [high]]) for end, (low, high) in pairs}
+
+
+def _less(one, other):
+    """Return the deviations of a difference, at all weights where either bends."""
+    at = np.union1d(one[0], other[0])
+    low, high, least, most = (
+        np.interp(at, [0.0, *omega], [0.0, *row])
+        for omega, *rows in (one, other)
+        for row in rows
+    )
+    return np.stack([at, low - most, high - least])
+
+
+class FindsReach:
+    """What finds the `Reach` of a value: what most of them have in common."""
+
+    of_halves = False
+
+    def without_model(self, value):
+        """Return None: there is none, or another estimate has no meaning."""
+
+    def take(self, rows):
+        """Return the reach of some rounds: only the range is known."""
+        return range_only(self.limits)
+
+
+class DifferenceReach(FindsReach):
     """The reach of a difference of two values from the same rounds."""
 
     smooth = None  # it is no part of another difference
@@ -142,16 +178,11 @@ class DifferenceReach:
         one, other = (f or v for f, v in zip(found, pair, strict=True))
         return one - other
 
-    def take(self, rows):
-        """Return the reach of some rounds: only the range is known."""
-        return range_only(self.limits)
 
-
-class StatedReach:
+class StatedReach(FindsReach):
     """The reach that was found before the rounds were left behind."""
 
     smooth = None  # see `LargestDeviation`; None: a value that is no part of another
-    of_halves = False
     halves = None  # the estimate whose sums are in two halves, of a part of another
     of_all_weights = None  # the reach that neglects none, where there are rare ones
 
@@ -183,15 +214,9 @@ class StatedReach:
             return self.reach
         return self.of_all_weights or self.reach
 
-    def take(self, rows):
-        """Return the reach of some rounds: only the range is known."""
-        return range_only(self.limits)
 
-
-class CornerReach:
+class CornerReach(FindsReach):
     """The reach of an estimate from terms that a round might have had."""
-
-    of_halves = False
 
     def __init__(
         self,
@@ -223,7 +248,8 @@ class CornerReach:
         worst, best = (self._extremes(value, terms) for terms in corners)
         of_group = self._of_group(value, own)
         about = max_weight, source, of_group, self.lost
-        return Reach(*limits, best, worst, *about)
+        ends = at_ends(limits, worst, best, value._rows.design.heaviest)
+        return Reach(*limits, ends, *about)
 
     def _changes(self, value, terms, rows=None):
         """Return the deviations of the round values of some rounds, with some terms."""
@@ -254,10 +280,6 @@ class CornerReach:
         up, down = np.maximum.reduce(sums), -np.minimum.reduce(sums)
         return typical(up), typical(down)
 
-    def without_model(self, value):
-        """Return None: there is no other value of these rounds."""
-        return None
-
     def take(self, rows):
         """Return the reach of the rounds at some places (an array of ints)."""
         places = rows if self.rows is None else self.rows[rows]
@@ -273,10 +295,8 @@ def typical(size):
     return dot(size, size) / total if total else 0.0
 
 
-class LinearReach:
+class LinearReach(FindsReach):
     """The reach of round values that move with the reward of their round."""
-
-    of_halves = False
 
     def __init__(self, limits, slope, reward):
         self.limits, self.slope, self.reward = limits, slope, reward
@@ -291,16 +311,7 @@ class LinearReach:
         for end in self.limits:
             moved = change + self.slope * (end - self.reward)
             ends.append((float(moved.min()), float(moved.max())))
-        worst, best = ends
-        return Reach(*self.limits, best, worst)
-
-    def without_model(self, value):
-        """Return None: the evaluator has none, or another estimate has no meaning."""
-        return None
-
-    def take(self, rows):
-        """Return the reach of some rounds: only the range is known."""
-        return range_only(self.limits)
+        return Reach(*self.limits, at_ends(self.limits, *ends))
 
 
 def refuse_stated(max_weight):

@@ -18,11 +18,9 @@ from skope_ope.evaluators.core._functions import mean, ratio, sum_of_two
 from skope_ope.evaluators.core._largest_deviation import (
     NONE,
     LargestDeviation,
-    effective,
     influence,
-    of_term,
 )
-from skope_ope.evaluators.core._reach import refuse_stated
+from skope_ope.evaluators.core._reach import at_ends, refuse_stated
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._tally import both_ranges
 from skope_ope.evaluators.core._weight_bound import LOGGED, POSSIBLE
@@ -118,6 +116,7 @@ class SlateDeviation(LargestDeviation):
 
     regional = None
     has_rows_of_files = False
+    size = SIZE  # of weights that may be negative
 
     # `halves`: sums of the terms in two halves, where others are among the sums of the
     # estimate; `rounds`: terms, weights and rewards in memory
@@ -145,29 +144,24 @@ class SlateDeviation(LargestDeviation):
         out.halves = self.halves
         return out
 
-    def effective_rounds(self, value):
-        """Return (sum |w|)^2 / sum w^2 of either half, and of rounds with rewards."""
-        sums, share = self.weighted.sums, value._estimate.shares.weight
-        found = effective(share, *(of_term(one, SIZE) for one in (sums, sums.upper)))
-        pairs = zip(found, self.extremes.rewarded_share, strict=True)
-        return [(m, m * share) for m, share in pairs]
-
     def _largest(self, strata, max_weight, spare):
         refuse_stated(max_weight)
         source = LOGGED if any(self.extremes.weights) else POSSIBLE
         return np.array([self.extremes.largest_weight]), source
 
     def _corners(self, value, largest, limits):
-        """Return (lowest, highest) deviation of a round, with either end of a range."""
+        """Return how far a round may lie, with either end of a range."""
         estimate, n = value._estimate, value.n_rounds
-        scale = sqrt(n * max(n - 1, 1)) * estimate.frame.heaviest
+        omega = estimate.frame.heaviest
+        scale = sqrt(n * max(n - 1, 1)) * omega
         find = self._of_terms
         if self.evaluator.is_of_weights:
             find = self._of_weights
         elif self.rounds is not None:
             find = self._of_rounds
         found = [find(estimate, k, end) for k, end in enumerate(limits)]
-        return [(scale * low, scale * high) for low, high in found]
+        pairs = [(scale * low, scale * high) for low, high in found]
+        return at_ends(limits, *pairs, omega)
 
     def _of_weights(self, estimate, _, end):
         """Return the ends of psi of rounds of the extreme weights."""

@@ -8,21 +8,29 @@ actions that a part lacks are summed action by action, and what is missing is kn
 the whole.
 """
 
+from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
 
+from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.logs._labels import labels_of_texts, texts_of_labels
 from skope_ope.logs.sums._log_sums import merged_labels, places_in
 
+MOST_REWARDS = 8  # whose sample weights are told apart
 
+
+@dataclass(eq=False)
 class RoundCounts:
     """Numbers of the rounds of a part of a log."""
 
-    def __init__(self, n, mass, actions, loggers, counts, reward_range=(inf, -inf)):
-        self.n, self.mass = n, mass
-        self.actions, self.loggers, self.counts = actions, loggers, counts
-        self.reward_range = reward_range
+    n: int
+    mass: float
+    actions: list
+    loggers: list
+    counts: np.ndarray
+    reward_range: tuple = (inf, -inf)
+    heaviest: dict = field(default_factory=dict)  # sample weights, see `by_reward`
 
     @classmethod
     def of(cls, part):
@@ -45,7 +53,8 @@ class RoundCounts:
         else:
             reward = part.of(logs.reward)
             limits = float(reward.min(initial=inf)), float(reward.max(initial=-inf))
-        return cls(part.n, mass, actions, loggers, counts.astype(float), limits)
+        about = counts.astype(float), limits, _heaviest(part)
+        return cls(part.n, mass, actions, loggers, *about)
 
     @property
     def unseen(self):
@@ -54,10 +63,8 @@ class RoundCounts:
 
     def of_loggers(self):
         """Return the numbers where the loggers stand for the actions."""
-        counts = self.counts.sum(axis=1)[None]
-        return RoundCounts(
-            self.n, self.mass, self.loggers, [None], counts, self.reward_range
-        )
+        about = self.counts.sum(axis=1)[None], self.reward_range, self.heaviest
+        return RoundCounts(self.n, self.mass, self.loggers, [None], *about)
 
     def __add__(self, other):
         """Return the numbers of both parts."""
@@ -72,7 +79,8 @@ class RoundCounts:
             counts[place] += one.counts
         limits = both_ranges(self.reward_range, other.reward_range)
         n, mass = self.n + other.n, self.mass + other.mass
-        return RoundCounts(n, mass, actions, loggers, counts, limits)
+        heaviest = by_reward([*self.heaviest.items(), *other.heaviest.items()])
+        return RoundCounts(n, mass, actions, loggers, counts, limits, heaviest)
 
     def to_table(self):
         """Return the numbers as a dict of arrays."""
@@ -81,6 +89,7 @@ class RoundCounts:
             "actions": texts_of_labels(self.actions),
             "loggers": texts_of_labels(self.loggers),
             "counts": self.counts,
+            "heaviest": np.array(list(self.heaviest.items()), float).reshape(-1, 2),
         }
 
     @classmethod
@@ -88,7 +97,34 @@ class RoundCounts:
         """Return the numbers that `to_table` wrote."""
         n, mass, *limits = table["numbers"].tolist()
         labels = labels_of_texts(table["actions"]), labels_of_texts(table["loggers"])
-        return cls(int(n), mass, *labels, table["counts"], tuple(limits))
+        about = table["counts"], tuple(limits), dict(table["heaviest"].tolist())
+        return cls(int(n), mass, *labels, *about)
+
+
+def by_reward(pairs):
+    """Return the largest sample weights by reward; inf: of more rewards, as one."""
+    found = {}
+    for reward, omega in pairs:
+        found[reward] = max(found.get(reward, 0.0), omega)
+    if inf in found or len(found) > MOST_REWARDS:
+        return {inf: max(found.values())}
+    return found
+
+
+def _heaviest(part):
+    """Return those of the rounds that enter."""
+    reward, omega, found = part.all_logs.reward, part.omega, {}
+    if omega is None:
+        return {inf: 1.0}
+    for block in blocks(len(reward)):
+        left, some = omega[block.rows], reward[block.rows]
+        while left.any():  # the heaviest round of all is that of its reward
+            k = int(left.argmax())
+            found = by_reward([*found.items(), (float(some[k]), float(left[k]))])
+            if inf in found:
+                return {inf: float(omega.max())}
+            left = np.where(some == some[k], 0.0, left)
+    return found
 
 
 class Tally:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from skope_ope.evaluators.core._engine import offset_of
+from skope_ope.evaluators.core._tally import MOST_REWARDS
 from skope_ope.evaluators.frames._columns import where
 from skope_ope.logs.lazy._lazy_logs import FIRST_OF_FRAME, first_table
 from skope_ope.logs.sums._group_sums import GroupSums, WordsOfGroups
@@ -49,6 +50,11 @@ class FirstRows:
         if len(self.lazy.roles.get("propensity") or ()) != 1:
             return False
         return len(self._pairs("action", "propensity")) == len(self._pairs("action"))
+
+    @property
+    def has_few_rewards(self):
+        """Whether these have few distinct rewards."""
+        return len(self._pairs("reward")) <= MOST_REWARDS
 
     @property
     def offset(self):

@@ -34,7 +34,12 @@ from skope_ope.evaluators.core._sums import (
     JointSums,
     weights_of,
 )
-from skope_ope.evaluators.core._tally import RoundCounts, Tally
+from skope_ope.evaluators.core._tally import (
+    MOST_REWARDS,
+    RoundCounts,
+    Tally,
+    by_reward,
+)
 from skope_ope.evaluators.core._weight_bound import (
     FROM_ACTIONS,
     FROM_LOGGER,
@@ -231,10 +236,10 @@ class FramePass(JobPlan):
             found.cells, found.implied = cells.get(label), implied.get(label)
             if not found.counts.n:
                 continue
-            for what, some in readers.items():
-                setattr(found, what, {key: read(found) for key, read in some.items()})
+            for what, reads in readers.items():
+                setattr(found, what, {key: read(found) for key, read in reads.items()})
             if by is None:
-                found.log = log(found)
+                found.log, found.counts.heaviest = log(found), self._by_reward(some)
         return out
 
     def _implied(self, answers, keys):
@@ -254,6 +259,19 @@ class FramePass(JobPlan):
                 "changed while it was read. Scan a copy that does not change."
             )
         return answers
+
+    def _by_reward(self, answers):
+        """Return the largest sample weights by reward, see `RoundCounts`."""
+        omega, found = self.logs.omega, {inf: self.heaviest(answers)[1]}
+        if omega is None or not self.first.has_few_rewards:
+            return found
+        asking = Asking(self.query)
+        largest = asking.largest(omega)
+        keys = {"reward": self.logs.counted(self.logs.reward)}  # null: none counts
+        some = self._answers(asking, keys, MOST_REWARDS + 1)
+        pairs = some.largest_by_label(largest, "reward").items()
+        few = by_reward([(label, omega) for label, omega in pairs if label is not None])
+        return found if inf in few else few
 
     def _by_group(self, keys, n_strata):
         """Return the answers by stratum and group, or by hash bucket of the groups."""

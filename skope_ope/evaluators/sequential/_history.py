@@ -20,7 +20,13 @@ from skope_ope.evaluators.core._engine import FAR, Extract, terms_of
 from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._overlap import Support
-from skope_ope.evaluators.core._reach import LinearReach, Reach, StatedReach, range_only
+from skope_ope.evaluators.core._reach import (
+    LinearReach,
+    Reach,
+    StatedReach,
+    at_ends,
+    range_only,
+)
 from skope_ope.evaluators.core._rounds import PositiveRounds
 from skope_ope.evaluators.core._rows import Rows, RowsGone
 from skope_ope.evaluators.sequential._history_sums import (
@@ -393,8 +399,8 @@ class History:
             if len(found.values) == 1:
                 (low, high), *corners = self._extremes()
                 if alone and limits is not None and corners:
-                    worst, best = corners
-                    out = StatedReach(limits, Reach(*limits, best, worst))
+                    ends = at_ends(limits, *corners)
+                    out = StatedReach(limits, Reach(*limits, ends))
                 far = high, low
             numbers = [up, up2, down, down2, max(up3, down3), *far]
         if estimate.frame.clustered:

@@ -30,6 +30,7 @@ from skope_ope import (
     summarize,
 )
 from tests.evaluators._frame_worlds import (
+    LABELS,
     LOGGERS,
     ONE_LOGGER,
     POLICIES,
@@ -323,10 +324,30 @@ def test_many_actions_are_counted_by_a_query_of_their_own(queries):
     given = {**roles(weights=True), "columns": {"pi": "one_logged"}}
     lazy, logs = scan_logs(polars_frame(data), **given), in_memory(data, given)
     found = evaluate("pi", lazy, evaluators=["IPS", "SNIPS"])
-    assert len(queries) == 4  # one is of implied weights
+    assert len(queries) == 5  # of implied weights, and of sample weights by reward
     expected = evaluate("pi", logs, evaluators=["IPS", "SNIPS"])
     for name, value in expected.items():
         check_value(found[name], value)
+
+
+@backends
+@pytest.mark.parametrize("rewards", [(0, 1), (0, 1, 5), range(12), None], ids=str)
+def test_sample_weights_bound_rounds_by_their_reward(frame_of, rewards):
+    """Of twelve rewards, or many, all may be as heavy as the heaviest."""
+    data, rng = columns(), np.random.default_rng(0)
+    data["reward"] = rng.uniform(0, 11, 400)
+    if rewards is not None:
+        data["reward"] = rng.choice(rewards, 400).astype(float)
+    data["weight"] *= np.where(data["reward"] > 0, 1.0, 20.0)
+    given = {"reward_range": (0, max(rewards or [11])), "actions": LABELS}
+    lazy = lazy_of(frame_of, data, given, weights=True)
+    logs = in_memory(data, roles(weights=True), **given)
+    found, expected = (evaluated(POLICIES, ONE_LOGGER, one) for one in (lazy, logs))
+    for key, theirs in expected.items():
+        mine, other = found[key], ("two", key[1])
+        assert_allclose(numbers_of(mine), numbers_of(theirs), rtol=1e-9)
+        a, b = (one["one", key[1]] - one[other] for one in (found, expected))
+        assert_allclose(numbers_of(a), numbers_of(b), rtol=1e-9, atol=1e-12)
 
 
 def numbers_of(value):
