@@ -648,7 +648,7 @@ def test_wrong_weights():
     ):
         with refused(match, error):
             FITTED.evaluate(PI, sample_weight=weight)
-    with refused(r"not be negative, got -1 at row 2\. Use 1 /"):
+    with refused(r"number >= 0, got -1 at row 2\. Use 1 /"):
         build(sample_weight=put(ONES, 2, -1.0))
     with refused("sample_weight is zero everywhere"):
         build(sample_weight=0 * ONES)

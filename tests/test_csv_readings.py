@@ -62,7 +62,7 @@ def nasty(rng):
 
 def in_memory(path):
     """Return labels, numbers and features as the shell reads them."""
-    roles = Roles(**NAMED, context=("x", "city"))
+    roles = Roles(NAMED, context=("x", "city"))
     file = read_logs(path, roles, format="csv")
     features = [
         column.array() if hasattr(column, "array") else column

@@ -666,7 +666,7 @@ def test_wrong_options(fails, words, message):
         (["--propensity", "x0"], "propensity must lie in (0, 1], got"),
         (["--context", "x0,nope"], "no column 'nope'"),
         (["--context", "z*"], "no column for the context matches 'z*'"),
-        (["--weight", "x0"], "sample_weight must not be negative"),
+        (["--weight", "x0"], "sample_weight must be a finite number >= 0"),
         (["--timestamp", "city"], "expected a number or a datetime"),
         (["--reward-model", "ridge"], "the reward model 'ridge' needs features"),
         (["--reward-model", "forest"], "the reward model 'forest' is unknown"),

@@ -8,12 +8,19 @@ from skope_ope import __version__
 from skope_ope._interrupted import PROGRAM
 from skope_ope._shell._answer import DEFAULT_LEVEL
 from skope_ope._shell._commands import run_audit, run_demo, run_evaluate
-from skope_ope._shell._policies import integer, names, number_in, propensity
+from skope_ope._shell._policies import (
+    integer,
+    names,
+    number_in,
+    option_of,
+    propensity,
+)
 from skope_ope._shell._require import requirement
 from skope_ope._texts import harmless, one_line
 from skope_ope.evaluators._names import STATIC, names_for
 from skope_ope.evaluators._rules import DEFAULTS
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._fields import BANDIT, FIELDS, column_fields
 from skope_ope.policies._policy_files import LEARNERS
 from skope_ope.readers._read_logs import LOG_FORMATS
 
@@ -129,22 +136,22 @@ def _add_log(command):
         "Other formats have fixed names. Separate the items of a list by commas.",
     ).add_argument
     add("--format", choices=LOG_FORMATS, help="default: told from the file")
-    add("--action", metavar="COLUMN", help="the logged action")
-    add("--reward", metavar="COLUMN", help="its reward; greater is better")
-    add(
-        "--propensity",
-        type=propensity,
-        metavar="COLUMN|NUMBER",
-        help="probability with which the action was chosen; a number such as 1/3 for "
-        "a randomised experiment; 'estimate' fits a classifier of the context",
-    )
+    of_propensity = {
+        "type": propensity,
+        "metavar": "COLUMN|NUMBER",
+        "help": f"{FIELDS['propensity'].words}; a number such as 1/3 for a randomised "
+        "experiment; 'estimate' fits a classifier of the context",
+    }
+    for name in column_fields(BANDIT):
+        how = of_propensity if name == "propensity" else {"help": FIELDS[name].words}
+        add(f"--{option_of(name)}", **{"metavar": "COLUMN", **how})
     add(
         "--logging-proba",
         type=names,
         metavar="COLUMNS",
-        help="probabilities of all actions, one column each: in the order of the "
-        "actions, called like them behind the last dot (probs.a,probs.b), or as "
-        "LABEL=COLUMN; an object of JSON lines stands for its fields",
+        help=f"{FIELDS['logging_proba'].words}: in the order of the actions, called "
+        "like them behind the last dot (probs.a,probs.b), or as LABEL=COLUMN; an "
+        "object of JSON lines stands for its fields",
     )
     add(
         "--context",
@@ -163,15 +170,7 @@ def _add_log(command):
         "outcomes, by name or as 'new_*'. All other columns without another "
         "role are the context",
     )
-    add("--actions", type=names, metavar="LABELS", help="all actions, in order")
-    add("--logger", metavar="COLUMN", help="which logger acted")
-    add("--timestamp", metavar="COLUMN", help="time of the round; numbers or datetimes")
-    add(
-        "--group",
-        metavar="COLUMN",
-        help="rows that depend on each other, such as those of a user",
-    )
-    add("--weight", metavar="COLUMN", help="1 / (probability of being kept)")
+    add("--actions", type=names, metavar="LABELS", help=FIELDS["actions"].words)
     add(
         "--skip-bad-lines",
         action="store_true",

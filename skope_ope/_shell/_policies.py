@@ -24,6 +24,7 @@ from skope_ope.logs._context_encoder import (
     Number,
     check_features,
 )
+from skope_ope.logs._fields import BANDIT, WEIGHT_COLUMN, column_fields
 from skope_ope.logs._frames import check_order
 from skope_ope.logs._known_rows import Bits, Content, FileRows, KnownRows
 from skope_ope.logs._row_container import RowId
@@ -426,19 +427,11 @@ def _roles(args, wanted, policy_columns):
             "--propensity estimate and --logging-proba are both given: leave out the "
             "estimate where the log has the probabilities."
         )
-    needed = {"action": args.action, "reward": args.reward}
-    given = needed | {
-        "propensity": None if args.propensity == "estimate" else args.propensity,
-        "logging_proba": args.logging_proba,
-        "context": args.context,
-        "exclude": args.exclude,
-        "actions": args.actions,
-        "logger": args.logger,
-        "timestamp": args.timestamp,
-        "group": args.group,
-        "sample_weight": args.weight,
-    }
-    given = {field: value for field, value in given.items() if value is not None}
+    names = [*column_fields(BANDIT), "logging_proba", "actions"]
+    named = {name: getattr(args, option_of(name)) for name in names}
+    named = {name: value for name, value in named.items() if value is not None}
+    if args.propensity == "estimate":
+        del named["propensity"]
     extra = []
     for one in wanted:
         known = getattr(one.saved, "feature_names_in_", ())
@@ -448,7 +441,14 @@ def _roles(args, wanted, policy_columns):
     if args.policy_table_by:
         extra.append((args.policy_table_by, "label"))
     extra = tuple(dict.fromkeys(extra))
-    return Roles(extra=extra, **(needed | given)) if given else None
+    if not named and args.context is None and args.exclude is None:
+        return None
+    return Roles(named, args.context, args.exclude, extra)
+
+
+def option_of(name):
+    """Return what the option for a field of the logs is called."""
+    return "weight" if name == WEIGHT_COLUMN else name
 
 
 def extra_column(source, name, kind):

@@ -17,7 +17,7 @@ from sklearn.utils import Bunch, check_random_state
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope._types import Array, ArrayLike, Contexts, RandomSeed
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._validation import as_numbers, check_probabilities
+from skope_ope.logs._validation import as_numbers, check_distributions
 from skope_ope.policies import FunctionPolicy, action_probabilities
 
 # Fresh contexts over which the value in expectation is averaged: its error is 1/362
@@ -382,7 +382,14 @@ def _logging_proba(X, labels, rewards, logging, rng):
         proba = np.asarray(logging)
         if proba.ndim == 1:
             proba = np.broadcast_to(proba, (n_rounds, len(proba)))
-        return check_probabilities("logging", proba, rewards.shape)
+        proba = as_numbers("logging", proba, ndim=2)
+        if proba.shape != rewards.shape:
+            raise ValueError(
+                f"logging must have shape {rewards.shape} (n_rounds, n_actions), got "
+                f"{proba.shape}."
+            )
+        check_distributions("logging", proba)
+        return proba
     # A log in which nothing has happened yet aligns the classes of the policy with
     # the actions, and its probabilities are checked.
     action = np.resize(labels, n_rounds)

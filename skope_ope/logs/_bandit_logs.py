@@ -13,6 +13,13 @@ import numpy as np
 from skope_ope._types import Array, ArrayLike, Contexts
 from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import Grouped, coded_as, coded_labels
+from skope_ope.logs._fields import (
+    BANDIT,
+    fields_of,
+    indexed_fields,
+    replaceable_fields,
+    row_fields,
+)
 from skope_ope.logs._frames import Framed
 from skope_ope.logs._html import logs_html
 from skope_ope.logs._known_rows import Recognised
@@ -25,11 +32,10 @@ from skope_ope.logs._row_container import (
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import (
     Checked,
-    as_array,
     check_agreement,
     check_context,
+    check_distributions,
     check_length,
-    check_probabilities,
     check_propensity,
     plain,
     refuse_rows,
@@ -78,13 +84,6 @@ def _check_possible(logs, name, told):
         f"{plain(logs.action[row])!r}{whose} ({len(never)} such rows). A logged action "
         f"has a positive probability. Correct {name}, or leave it out."
     )
-
-
-# `available` comes first: probabilities must agree with it.
-OTHER_FIELDS = "available", "timestamp", "sample_weight"
-TELLING_FIELDS = "propensity", "logging_proba", "logger_proba"
-ROW_INDEXED = ("context", "action", "reward", *TELLING_FIELDS, "logger")
-ROW_INDEXED += (*OTHER_FIELDS, "group")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,31 +201,9 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         "logs.context, None, scoring=lambda p, X, _: fitted.score(p.predict_proba(X))) "
         "with fitted = DoublyRobust().fit(logs)"
     )
-    _row_fields = (
-        "context",
-        "action",
-        "action_index",
-        "reward",
-        "propensity",
-        "logging_proba",
-        "logger",
-        "logger_index",
-        "logger_proba",
-        "available",
-        "action_context",
-        "timestamp",
-        "group",
-        "_group_code",
-        "sample_weight",
-    )
-    _carried_fields = (
-        "actions",
-        "loggers",
-        "_group_labels",
-        "reward_range",
-        "propensity_estimated",
-        "reward_name",
-    )
+    _row_fields = row_fields(BANDIT)
+    _carried_fields = (*fields_of(BANDIT, False), "loggers", "_group_labels")
+    _carried_fields += ("propensity_estimated", "reward_name")
     propensity_estimated = False
 
     def __init__(
@@ -261,22 +238,22 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         if actions is None:  # then each of them was logged
             state["_unseen"] = np.zeros(0, dtype=np.intp)
         self._start_rows()
-        fields = {name: given[name] for name in ROW_INDEXED}
+        fields = {name: given[name] for name in indexed_fields(BANDIT)}
         state["_labels"] = labels_to_keep(fields, n_rounds)
         self._set_reward(reward, reward_range)
         self._set_logger(logger)
-        self._set_group(group)
-        for name in (*OTHER_FIELDS, "action_context", *TELLING_FIELDS):
-            self._set(name, given[name])
+        self._set("available", available)  # probabilities must agree with it
+        for name in row_fields(BANDIT):
+            if name not in state:
+                self._set(name, given[name])
         state["propensity"] = agreed_propensity(self)
 
     def _check_propensity(self, propensity):
         return check_propensity(propensity, len(self))
 
     def _check_logging_proba(self, proba):
-        proba = as_array("logging_proba", proba, self.actions)
-        shape = (len(self), self.n_actions)
-        return check_probabilities("logging_proba", proba, shape, self.available)
+        check_distributions("logging_proba", proba, self.available)
+        return proba
 
     def _check_available(self, available):
         offered = available[np.arange(len(self)), self.action_index]
@@ -343,8 +320,7 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
             New logs with the same `row_id`; other fields are shared.
         """
         out = self._copy()
-        kept = {"context", "action", "action_index", "action_context"}
-        allowed = {*self._row_fields} - kept - {"logger", "logger_index", "_group_code"}
+        allowed = replaceable_fields(BANDIT)
         if "available" in fields:  # the logging distribution must agree with it
             fields = {"logging_proba": self.logging_proba, **fields}
         if "propensity" in fields:
@@ -352,7 +328,7 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
         for name in sorted(fields):  # `available` comes first
             if name not in allowed:
                 raise ValueError(
-                    f"{name!r} cannot be replaced, only {sorted(allowed)}. Policies "
+                    f"{name!r} cannot be replaced, only {allowed}. Policies "
                     "and models may have learned from other fields: build new logs."
                 )
             check_row_labels(name, fields[name], self)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._fields import FIELDS
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._known_rows import FileRows, names_as_texts
 from skope_ope.logs._labels import kind_of_labels
@@ -34,7 +35,6 @@ ONE_VALUE = {  # what holds for all rounds, and what to do where it differs
     "logs apart.",
     "item_feature_names": "Build all logs with the same item features.",
 }
-CODES = ("action_index", "logger_index", "_group_code")  # made from united labels
 
 
 def concat(logs: Iterable[AnyLogs]) -> AnyLogs:
@@ -91,7 +91,7 @@ def concat(logs: Iterable[AnyLogs]) -> AnyLogs:
     names = {part.reward_name for part in parts}
     state["reward_name"] = names.pop() if len(names) == 1 else None
     state.update(_joined_rows(parts), columns={})
-    names = [name for name in out._row_fields if name not in CODES]
+    names = [name for name in out._row_fields if name in FIELDS]  # no codes of labels
     values = {name: _field_values(name, parts) for name in names}
     unite = _unite_actions if isinstance(out, BanditLogs) else _unite_candidates
     state.update(unite(parts, values))

@@ -18,23 +18,25 @@ from skope_ope._texts import meant
 from skope_ope._types import ArrayLike, Frame
 from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import column_codes
+from skope_ope.logs._fields import (
+    BANDIT,
+    FIELDS,
+    column_fields,
+    indexed_fields,
+    kind_of_field,
+    remedy_of,
+)
 from skope_ope.logs._labels import factorise, objects
 from skope_ope.logs._row_container import index_of, is_anew
 from skope_ope.logs._validation import (
     check_labels,
     frame_names,
     is_frame,
-    remedy_of,
     several_numbers,
     short,
 )
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-# Codes, and what is no field of rounds or has columns of its own.
-NO_COLUMNS = "action_index", "logger_index", "_group_code", "context", "action_context"
-LABEL_FIELDS = ("action", "logger", "group")
-SINGLE = ("action", "reward", "propensity", "logger", "timestamp", "group")
-SINGLE += ("sample_weight",)  # fields of one column
 
 
 def import_narwhals():
@@ -133,22 +135,22 @@ class Framed:
         """
         given = dict(locals())
         frame = opened_frame(frame)
-        single = {name: given[name] for name in SINGLE if given[name] is not None}
+        single = {name: given[name] for name in column_fields(BANDIT)}
+        single = {field: name for field, name in single.items() if name is not None}
         for field, name in single.items():
             check_name(field, name, frame)
         constant = constant_propensity(single, frame)
-        for field in ("action", "reward"):
-            if field not in single:
+        for field in column_fields(BANDIT):
+            if FIELDS[field].needed and field not in single:
                 raise ValueError(f"from_frame needs the name of the {field} column.")
-        tables = {"logging_proba": logging_proba, "logger_proba": logger_proba}
+        tables = {name: given[name] for name in column_fields(BANDIT, several=True)}
         columns, actions, tables = _several_columns(frame, columns, actions, tables)
         used = [*single.values(), *chain(*tables.values()), *flat(columns)]
         context = context_among(
             frame, used, context, exclude, partial(check_context_names, fields=single)
         )
         fields = constant | {
-            field: column_of(frame, name, field in LABEL_FIELDS, field)
-            for field, name in single.items()
+            field: column_of(frame, name, field) for field, name in single.items()
         }
         for field, names in tables.items():
             if names:
@@ -385,8 +387,10 @@ def names_of(argument, names):
     return listed
 
 
-def column_of(frame, name, labels=False, field=None):
+def column_of(frame, name, field=None):
+    """Return a column as an array, that of a field of labels with their codes."""
     series = frame.get_column(name)
+    labels = kind_of_field(field) == "label"
     coded = column_codes(series.to_native()) if labels else None
     if coded is not None:
         return coded
@@ -436,9 +440,9 @@ def joined_frame(context, columns, backend):
 def _columns_of_fields(logs):
     """One 1-d array per column of the frame, by name, without the context."""
     data = {}
-    for name in logs._row_fields:
+    for name in indexed_fields(BANDIT):
         value = getattr(logs, name)
-        if value is None or name in NO_COLUMNS:
+        if value is None or name == "context":  # it has columns of its own
             continue
         if value.ndim == 1:
             data |= parts_of_group(name, value)

@@ -12,6 +12,7 @@ import numpy as np
 from skope_ope._texts import meant
 from skope_ope._types import ArrayLike, Frame, Label
 from skope_ope.exceptions import LogsWarning, warn_user
+from skope_ope.logs._fields import SLATE, column_fields
 from skope_ope.logs._frame_items import (
     Items,
     fills_slots,
@@ -182,8 +183,8 @@ class SlateFramed:
         >>> list(logs.to_frame().columns)
         ['age', 'slot_1', 'slot_2', 'slot_reward_1', 'slot_reward_2', 'reward']
         """
-        single = {"reward": reward, "propensity": propensity}
-        single |= {"timestamp": timestamp, "group": group}
+        given = dict(locals())
+        single = {name: given[name] for name in column_fields(SLATE)}
         places = {"round": round, "slot": slot}
         named = PageColumns(frame, item, slot_reward, places, single, candidates)
         named.choose(context, exclude, columns)
@@ -264,7 +265,7 @@ class SlateFramed:
             if self.slot_reward is not None:
                 data["slot_reward"] = self.slot_reward.ravel()
         of_page = {}
-        for name in ("reward", "propensity", "timestamp", "group"):
+        for name in column_fields(SLATE):
             value = getattr(self, name)
             if value is not None:
                 of_page |= parts_of_group(name, value)
@@ -373,8 +374,7 @@ class PageColumns:
     def fields(self, rows):
         """Return the fields that have one value for a page."""
         fields = {
-            field: column_of(rows, name, field == "group")
-            for field, name in self.single.items()
+            field: column_of(rows, name, field) for field, name in self.single.items()
         }
         if self.constant:
             fields["propensity"] = self.constant["propensity"][: len(rows)]
@@ -551,7 +551,7 @@ class FramePages:
 
 
 def _factorised(frame, name):
-    found = column_of(frame, name, True)
+    found = column_of(frame, name, "label")
     return factorise(getattr(found, "values", found))
 
 

@@ -14,6 +14,13 @@ import numpy as np
 from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import Grouped
+from skope_ope.logs._fields import (
+    SLATE,
+    fields_of,
+    indexed_fields,
+    replaceable_fields,
+    row_fields,
+)
 from skope_ope.logs._html import logs_html
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._row_container import (
@@ -39,10 +46,6 @@ from skope_ope.logs._validation import (
 )
 from skope_ope.logs.checks._order import trailing_zeros
 from skope_ope.logs.checks._slate_logger import quick_slate_findings
-
-REPLACEABLE = ["group", "logging_policy", "propensity", "reward", "timestamp"]
-SLATE_INDEXED = ("context", "slate", "reward", "n_candidates", "candidates", "item_id")
-SLATE_INDEXED += ("slot_reward", "propensity", "timestamp", "group")
 
 
 def check_logging_policy(policy):
@@ -160,29 +163,9 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
     reward_range: tuple[float, float] | None = None
     item_feature_names: Any = None
 
-    _row_fields = (
-        "context",
-        "slate",
-        "reward",
-        "n_candidates",
-        "candidates",
-        "item_id",
-        "item_features",
-        "slot_reward",
-        "propensity",
-        "timestamp",
-        "group",
-        "_group_code",
-    )
-    _carried_fields = (
-        "max_candidates",
-        "logging_policy",
-        "_group_labels",
-        "reward_range",
-        "item_feature_names",
-        "reward_name",
-    )
-
+    _row_fields = row_fields(SLATE)
+    _carried_fields = (*fields_of(SLATE, False), "max_candidates", "_group_labels")
+    _carried_fields += ("reward_name",)
     _counted_by = "slate"
 
     def __init__(
@@ -211,7 +194,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
         n_rounds = len(slate)
         check_length("context", self.context, n_rounds, "slate")
         self._start_rows()
-        fields = {name: given[name] for name in SLATE_INDEXED}
+        fields = {name: given[name] for name in indexed_fields(SLATE)}
         state["_labels"] = labels_to_keep(fields, n_rounds)
         self._set("slot_reward", slot_reward)
         if reward is None:
@@ -220,23 +203,19 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
             reward = self.slot_reward.sum(axis=1)
         self._set_reward(reward, reward_range)
         self._set_candidates(n_candidates, candidates)
-        self._set("item_id", item_id)
-        self._set("item_features", item_features)
+        self._set("item_id", item_id)  # it may number the rows of the features
+        for name in (*row_fields(SLATE), "logging_policy"):
+            if name not in state:
+                self._set(name, given[name])
         names = check_feature_names(item_feature_names, self.item_features)
         state["item_feature_names"] = names
-        self._set("logging_policy", logging_policy)
-        self._set("propensity", propensity)
-        self._set("timestamp", timestamp)
-        self._set_group(group)
 
     def _set_candidates(self, n_candidates, candidates):
         state = self.__dict__
         most = int(self.slate.max()) + 1
-        state["candidates"] = None
+        self._set("candidates", candidates)
         if candidates is not None:
-            candidates = self._check_candidates(candidates)
-            state["candidates"] = candidates
-            most = candidates.shape[-1]
+            most = self.candidates.shape[-1]
         if n_candidates is None:
             n_candidates = most
         limit = as_numbers("n_candidates", n_candidates, min(np.ndim(n_candidates), 1))
@@ -273,19 +252,10 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
             )
 
     def _check_candidates(self, candidates):
-        candidates = np.asarray(candidates)
-        if candidates.dtype != bool or candidates.ndim not in (2, 3):
-            raise TypeError(
-                "candidates must be a boolean array of shape (n_rounds, n_candidates) "
-                "or (n_rounds, n_slots, n_candidates), got dtype "
-                f"{candidates.dtype}, shape {candidates.shape}."
-            )
-        n_rounds, n_slots = self.slate.shape
-        want = (n_rounds,) if candidates.ndim == 2 else (n_rounds, n_slots)
-        if candidates.shape[:-1] != want or candidates.shape[-1] <= self.slate.max():
+        if candidates.shape[-1] <= self.slate.max():
             raise ValueError(
-                f"candidates must have shape {want} + (n_candidates,) with more than "
-                f"{self.slate.max()} candidates, got {candidates.shape}."
+                f"candidates must tell of more than {self.slate.max()} candidates, "
+                f"which slate shows, got shape {candidates.shape}."
             )
         rows, slots = np.nonzero(self.slate != EMPTY)
         shown = self.slate[rows, slots]
@@ -299,7 +269,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
                 f", slot {slots[first]}, which is not among its candidates "
                 f"({int((~offered).sum())} such entries).",
             )
-        return read_only(candidates)
+        return candidates
 
     def _check_item_features(self, item_features):
         ndim = np.ndim(item_features)
@@ -350,11 +320,11 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
         logs : SlateLogs
             New logs with the same `row_id`; other fields are shared.
         """
-        out = self._copy()
+        out, allowed = self._copy(), replaceable_fields(SLATE)
         for name, values in fields.items():
-            if name not in REPLACEABLE:
+            if name not in allowed:
                 raise ValueError(
-                    f"{name!r} cannot be replaced, only {REPLACEABLE}. Build new logs "
+                    f"{name!r} cannot be replaced, only {allowed}. Build new logs "
                     "for other fields."
                 )
             check_row_labels(name, values, self)

@@ -1,10 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The fields of logs: a table of what each holds, and checks that say what to do."""
+"""Checks of what logs are given, which say what to do."""
 
-from dataclasses import dataclass
 from decimal import Decimal
-from math import inf
 from numbers import Real
 
 import numpy as np
@@ -12,6 +10,7 @@ from scipy import sparse
 
 from skope_ope._texts import meant
 from skope_ope.exceptions import RowError
+from skope_ope.logs._fields import FIELDS, WEIGHT_COLUMN, remedy_of
 from skope_ope.logs._labels import distinct_labels, offsets
 from skope_ope.logs._row_container import freeze, keep, read_only
 from skope_ope.logs._shown_numbers import figure
@@ -19,6 +18,7 @@ from skope_ope.logs._shown_numbers import figure
 # Probabilities are written to logs with few digits: sums may be off by this much.
 PROBA_TOLERANCE = 1e-6
 MANY_TEXTS = 1000  # of which few are distinct, as a rule
+FILL = "Drop these rows or fill the values."
 LONG_TEXT = 128  # bytes: longer ones are not hashed
 
 
@@ -380,17 +380,6 @@ def by_label(name, values, labels):
     return np.column_stack([np.asarray(values[column]) for column in names])
 
 
-def check_probabilities(name, values, shape, available=None):
-    """Return an (n_rounds, n_actions) array whose rows are distributions."""
-    array = as_numbers(name, values, ndim=2)
-    if array.shape != shape:
-        raise ValueError(
-            f"{name} must have shape {shape} (n_rounds, n_actions), got {array.shape}."
-        )
-    check_distributions(name, array, available)
-    return array
-
-
 def check_distributions(name, array, available=None, first_row=0):
     """Raise unless the rows of `array` are distributions over available actions."""
     if not array.size:
@@ -453,7 +442,7 @@ def check_reward_range(reward_range, reward):
     return low, high
 
 
-def check_timestamp(timestamp, n_rounds):
+def check_timestamp(timestamp, n_rounds, reference):
     """Return times as numbers or datetimes without a time zone (in UTC)."""
     if type(timestamp).__module__.split(".")[0] == "pandas" and (
         hasattr(timestamp, "dt") or getattr(timestamp, "tz", None) is not None
@@ -469,7 +458,7 @@ def check_timestamp(timestamp, n_rounds):
             "read_csv(..., parse_dates=[column]); in polars, "
             "frame.with_columns(frame[column].str.to_datetime())."
         )
-    check_length("timestamp", timestamp, n_rounds)
+    check_length("timestamp", timestamp, n_rounds, reference)
     lack = {True: "infinite", False: "missing"}  # or NaT, NaN
     refuse_rows(
         ~np.isfinite(timestamp),
@@ -478,63 +467,30 @@ def check_timestamp(timestamp, n_rounds):
     return keep(given, timestamp)
 
 
-# -- the fields of logs that are arrays: what each holds, and how messages say it ------
-
-
-@dataclass(frozen=True)
-class Field:
-    """The axes of a field, the kind of its entries, and their least value."""
-
-    axes: tuple = (("n_rounds",),)  # sizes of the logs; others are free
-    kind: type = float  # object: whatever there is
-    low: float = -inf
-    must: str = ""  # what messages say of an entry that is lower
-    like: str = ""  # what else has this shape
-    remedy: str = "."
-
-
-OF_ACTIONS = "n_actions", "n_action_features"
-FIELDS = {
-    "reward": Field(),
-    "sample_weight": Field(
-        low=0,
-        must="must not be negative",
-        remedy=". Use 1 / (probability of being kept).",
-    ),
-    "logger_proba": Field((("n_rounds", "n_loggers"),)),
-    "available": Field(
-        (("n_rounds", "n_actions"),), bool, remedy=" Use available.astype(bool)."
-    ),
-    "action_context": Field((OF_ACTIONS, ("n_rounds", *OF_ACTIONS))),
-    "slot_reward": Field(
-        (("n_rounds", "n_slots"),),
-        low=0,
-        must="must be non-negative, and zero in an empty slot",
-        like=" like slate",
-    ),
-    "item_id": Field((("n_rounds", "max_candidates"),), object),
-}
+# -- the fields of logs that are arrays, as `FIELDS` says what each holds --------------
 
 
 def check_field(logs, name, values):
     """Return what logs keep of a field, after a look at its kind, shape and range."""
     field, ndims = FIELDS[name], [len(axes) for axes in FIELDS[name].axes]
+    if field.kind == "moment":
+        return check_timestamp(values, len(logs), logs._counted_by)
     by_action = field.axes[0][-1] == "n_actions"
-    if by_action or len(ndims) > 1 or field.kind is object:
+    if by_action or len(ndims) > 1 or field.kind == "label":
         values = as_array(name, values, logs.actions if by_action else None)
     ndim = ndims[0] if len(ndims) == 1 else values.ndim
     if ndim not in ndims:
         shapes = " or ".join(f"({', '.join(axes)})" for axes in field.axes)
         raise ValueError(f"{name} must have shape {shapes}, got {ndim} dimension(s).")
     axes = field.axes[ndims.index(ndim)]
-    if field.kind is float:
+    if field.kind == "number":
         first = "action" if axes[0] == "n_actions" else "row"
         array = as_numbers(name, values, ndim, first=first)
     else:
         array = read_only(values)
-    if field.kind is bool and array.dtype != bool:
+    if field.kind == "boolean" and array.dtype != bool:
         found = f"{name} must be boolean, got dtype {array.dtype}."
-        raise TypeError(f"{found}{field.remedy}")
+        raise TypeError(f"{found} Use {name}.astype(bool).")
     sizes = tuple(getattr(logs, axis) for axis in axes if hasattr(logs, axis))
     if axes[0] == "n_rounds" and len(sizes) == 1:
         check_length(name, array, len(logs), logs._counted_by)
@@ -548,11 +504,11 @@ def check_field(logs, name, values):
                 "of the actions of the log."
             )
         raise ValueError(
-            f"{name} must have shape {sizes}{free}{field.like}, got {array.shape}."
-            f"{remedy}"
+            f"{name} must have shape {sizes}{free}, got {array.shape}. Its axes are "
+            f"({', '.join(axes)}).{remedy}"
         )
-    if field.low > -inf and array.size and array.min() < field.low:
-        refuse_entries(name, array, array < field.low)
+    if field.range[0] == 0 and array.size and array.min() < 0:
+        refuse_entries(name, array, array < 0)
     return array
 
 
@@ -576,7 +532,7 @@ class Checked:
         if value is not None or name == "reward":
             if name == "reward":  # other rewards may be another outcome
                 self._name_reward(getattr(value, "name", None))
-            if name in FIELDS:
+            if FIELDS[name].axes and not FIELDS[name].own_check:
                 value = check_field(self, name, value)
             check = getattr(self, f"_check_{name}", None)
             value = value if check is None else check(value)
@@ -594,9 +550,6 @@ class Checked:
             found = check_reward_range(reward_range, self.reward)
             self.__dict__["reward_range"] = found
 
-    def _check_timestamp(self, timestamp):
-        return check_timestamp(timestamp, len(self))
-
 
 def value_range(values):
     """Smallest and largest value as a short text."""
@@ -607,40 +560,6 @@ def rewards_told(logs):
     """Name, range and mean of the rewards as a short text."""
     called = f"{logs.reward_name}, " if logs.reward_name else ""
     return f"{called}{value_range(logs.reward)}, mean {figure(logs.reward.mean())}"
-
-
-# -- what to do about rows with a missing entry, by what is missing --------------------
-
-DROP_OR_FILL = "Drop or fill these rows."
-FILL = "Drop these rows or fill the values."
-DROP_REWARDS = (
-    "Drop them only if feedback goes missing for reasons unrelated to action and "
-    "outcome; never fill all with 0. Otherwise bound the gain: fill in what is worst "
-    "for it, then what is best. Where each action has a column of rewards, take that "
-    "of the logged action."
-)
-
-FIND_ACTIONS = (
-    "Neither drop nor fill these rows: they may be those of one action. Find it where "
-    "it was recorded; if no action was a choice, make it a label of its own. Only rows "
-    "that are no decisions may be dropped."
-)
-ESTIMATE_ALL = (
-    "Neither drop nor fill these rows: whether a propensity is missing, or wrong, may "
-    "depend on the action. Find them where they were recorded, or leave all out and "
-    "estimate them with PropensityEstimator."
-)
-REMEDIES = {
-    "reward": DROP_REWARDS,
-    "action": FIND_ACTIONS,
-    "propensity": ESTIMATE_ALL,
-    "logging_proba": ESTIMATE_ALL,
-}
-
-
-def remedy_of(field, otherwise=DROP_OR_FILL):
-    """Return what to do about missing entries of a field of the logs."""
-    return REMEDIES.get(field, otherwise)
 
 
 # -- what was known before a decision: arrays, sparse matrices and frames --------------
@@ -706,7 +625,6 @@ def in_context(logs, context):
 # -- fields that only logs of slates have ----------------------------------------------
 
 EMPTY = -1  # an empty slot
-WEIGHT_COLUMN = "sample_weight"  # name of the column that weights the rounds
 
 
 def check_slate(slate):

@@ -34,7 +34,7 @@ def read_logs(
         if format == "open-bandit" and roles is not None:
             format = "csv"
     if format in TABLE_FORMATS:
-        if roles is None or not (roles.action and roles.reward):
+        if roles is None or roles.lacks_columns():
             raise ValueError(
                 f"{path} is read as {format}: name the columns of the action and the "
                 "reward with --action and --reward."

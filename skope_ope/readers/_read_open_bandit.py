@@ -14,6 +14,7 @@ import numpy as np
 from skope_ope._sklearn import validate_params
 from skope_ope.exceptions import RowError
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._fields import remedy_of
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._text_files import (
     Texts,
@@ -23,7 +24,6 @@ from skope_ope.logs._text_files import (
     utc_microseconds,
     whole_number,
 )
-from skope_ope.logs._validation import remedy_of
 from skope_ope.readers._table_columns import (
     csv_at,
     import_pandas,

@@ -28,7 +28,6 @@ from skope_ope.readers._vw_events import (
     KnownActions,
     OtherLogError,
     VWRounds,
-    VWSlateRounds,
 )
 from skope_ope.readers._vw_json import parse_dsjson, parse_json, parse_slates_json
 from skope_ope.readers._vw_text import (
@@ -211,8 +210,8 @@ def read_vw(
     if format is None:
         format = _tell_format(path)
     width = n_features if n_action_features is None else n_action_features
-    kind = VWSlateRounds if format in SLATE_FORMATS else VWRounds
-    rounds = kind(n_features, width, action_labels)
+    by_tag = action_labels == "tag"
+    rounds = VWRounds(n_features, width, by_tag, format in SLATE_FORMATS)
     units, parse = _events_of(path, format)
     known = KnownActions()
     unlabelled, malformed, complaint = 0, 0, None

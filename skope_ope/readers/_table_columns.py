@@ -4,7 +4,7 @@
 
 A kind says what a column is wanted for:
 
-- "action", "reward" and other fields of logs: see `KIND_OF_FIELD`; the advice where an
+- "action", "reward" and other fields of logs: see `FIELDS`; the advice where an
   entry is missing is that of the field;
 - "number": finite floats; nothing may be missing;
 - "label": ints, floats, booleans or texts, as the distinct values look;
@@ -25,6 +25,7 @@ import numpy as np
 
 from skope_ope._texts import meant
 from skope_ope.exceptions import LogsWarning, RowError, warn_user
+from skope_ope.logs._fields import DROP_OR_FILL, kind_of_field, remedy_of
 from skope_ope.logs._frames import check_context_names, choose_context
 from skope_ope.logs._text_files import (
     DROP,
@@ -42,7 +43,7 @@ from skope_ope.logs._text_files import (
     text_columns,
     utc_microseconds,
 )
-from skope_ope.logs._validation import DROP_OR_FILL, remedy_of, several_numbers
+from skope_ope.logs._validation import several_numbers
 from skope_ope.readers._json_lines import (
     DROP_LINE,
     field_names,
@@ -52,16 +53,6 @@ from skope_ope.readers._json_lines import (
 )
 
 MOSTLY_NUMBERS = 0.9  # share of numbers from which a text among them is told
-KIND_OF_FIELD = {
-    "action": "label",
-    "reward": "number",
-    "propensity": "number",
-    "logger": "label",
-    "timestamp": "moment",
-    "group": "label",
-    "sample_weight": "number",
-    "logging_proba": "number",  # a column for each action
-}
 
 
 class _ReadColumn:
@@ -72,7 +63,7 @@ class _ReadColumn:
     def of(self, kind):
         """Return the values as a kind wants them."""
         self.remedy = remedy_of(kind, self.remedy)
-        return getattr(self, KIND_OF_FIELD.get(kind, kind))()
+        return getattr(self, kind_of_field(kind))()
 
 
 def csv_at(path):
@@ -90,9 +81,7 @@ def read_csv(path, wanted, report=None):
     file = csv_at(path)
     places = {key: file.header.index(key[0]) for key in wanted}
     labels = {
-        place
-        for (_, kind), place in places.items()
-        if KIND_OF_FIELD.get(kind, kind) == "label"
+        place for (_, kind), place in places.items() if kind_of_field(kind) == "label"
     }
     texts = {place: place in labels for place in places.values()}
     cells = read_cells(file, texts, report)

@@ -24,7 +24,8 @@ from skope_ope.logs._context_encoder import (
     category_names,
     scale_of,
 )
-from skope_ope.logs._frames import LIBRARIES, SINGLE, check_order, import_narwhals
+from skope_ope.logs._fields import BANDIT, FIELDS, column_fields
+from skope_ope.logs._frames import LIBRARIES, check_order, import_narwhals
 from skope_ope.logs._text_files import Texts, errors_of_file, parse_labels
 from skope_ope.logs._validation import PROBA_TOLERANCE, row_sums
 from skope_ope.readers._json_lines import field_names, line_of_object
@@ -98,43 +99,39 @@ def _columns_of_texts(name, texts):
 # --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Roles:
     """Which column of a file means what."""
 
-    action: str  # columns of the logged actions and rewards
-    reward: str  # columns of the logged actions and rewards
-    propensity: object = None  # column, or the one propensity of all rounds
+    # Columns by field: of `logging_proba` several, in the order of the actions, called
+    # like them behind the last dot, or as `label=column`. Or what holds for all rounds:
+    # a number as `propensity`, and the labels of all `actions` in their order
+    named: dict
     # Columns, or patterns such as `user_*` for columns that mean nothing else; `()`: no
     # features
     context: tuple = None
     # Columns that are not to be in the context; all others that mean nothing else are
     # then, as `*` says in words
     exclude: tuple = None
-    # Columns with the probabilities of all actions: in the order of the actions, called
-    # like them behind the last dot, or as `label=column`
-    logging_proba: tuple = None
-    logger: str = None  # further columns
-    timestamp: str = None  # further columns
-    group: str = None  # further columns
-    sample_weight: str = None  # further columns
-    actions: tuple = None  # labels of all actions, in their order
     # Names and kinds of further columns, which are returned beside the logs
     extra: tuple = ()
 
+    def lacks_columns(self):
+        """Tell whether a field that is needed has no column."""
+        names = column_fields(BANDIT)
+        return any(FIELDS[one].needed and not self.named.get(one) for one in names)
+
     def fields(self):
         """Return {field: (column, field)} of the fields that are columns."""
-        return {
-            field: (getattr(self, field), field)
-            for field in SINGLE
-            if isinstance(getattr(self, field), str)
-        }
+        found = {name: self.named.get(name) for name in column_fields(BANDIT)}
+        return {k: (name, k) for k, name in found.items() if isinstance(name, str)}
 
     def context_names(self, path, names):
         """Return the columns of the context, patterns replaced by what they match."""
         wanted = (*self.fields().values(), *self.extra)
-        check_reward_field(path, self.reward, names)
-        check_propensity_field(self.propensity, names, "--logging-proba")
+        check_reward_field(path, self.named["reward"], names)
+        propensity = self.named.get("propensity")
+        check_propensity_field(propensity, names, "--logging-proba")
         check_names(path, names, [name for name, _ in wanted])
         # what a policy looks at may be context as well
         used = {name for name, kind in wanted if kind != "feature"}
@@ -151,7 +148,7 @@ class Roles:
 
     def proba_columns(self, names):
         """Return the columns of the logger's probabilities, by what they are called."""
-        return proba_columns(self.logging_proba or (), names)
+        return proba_columns(self.named.get("logging_proba", ()), names)
 
 
 @dataclass(frozen=True)
@@ -180,11 +177,11 @@ def read_table_logs(path, roles, *, format="csv", like=None, report=None, skip=F
     columns = read_columns(path, wanted, **how)
     values = {field: columns[key] for field, key in fields.items()}
     n_rounds = len(values["action"])
-    if isinstance(roles.propensity, Real):
-        values["propensity"] = np.full(n_rounds, float(roles.propensity))
-    actions = None
-    if roles.actions is not None:
-        values["action"], actions = _same_kind(values["action"], roles.actions)
+    if isinstance(roles.named.get("propensity"), Real):
+        values["propensity"] = float(roles.named["propensity"])
+    actions = roles.named.get("actions")
+    if actions is not None:
+        values["action"], actions = _same_kind(values["action"], actions)
     elif like is not None:
         actions = like.logs.actions
     elif proba:
@@ -453,8 +450,8 @@ def read_jsonl(
             raise ValueError(f"{name} must be one of {options}, got {given[name]!r}.")
     path, skip = os.fspath(path), on_error == "skip"
     names = field_names(path, skip)
-    single = {field: given[field] for field in SINGLE}
-    fields = {field: name for field, name in single.items() if isinstance(name, str)}
+    fields = {field: given[field] for field in column_fields(BANDIT)}
+    fields = {field: name for field, name in fields.items() if isinstance(name, str)}
     kinds = {name: field for field, name in fields.items()}
     for name in _fields_in(logging_proba):
         kinds.setdefault(name, "logging_proba")
@@ -483,12 +480,11 @@ def read_jsonl(
         kinds.setdefault(name, "cell")
     all_actions = list(dict.fromkeys(_fields_in(logging_proba)))
     frame = _frame(_values_of_fields(path, kinds, names, all_actions, skip), backend)
+    named = [*column_fields(BANDIT), *column_fields(BANDIT, several=True)]
+    named += ["actions", "columns", "reward_range"]
     with errors_of_file(path, partial(line_of_object, path)):
         return BanditLogs.from_frame(
-            frame,
-            **single,
-            context=context,
-            **{name: given[name] for name in NO_SINGLE_FIELDS},
+            frame, context=context, **{name: given[name] for name in named}
         )
 
 
@@ -512,9 +508,6 @@ def _values_of_fields(path, kinds, names, all_actions, skip):
         proba = made_whole(path, [values[name] for name in all_actions])
         values |= zip(all_actions, proba.T, strict=True)
     return values
-
-
-NO_SINGLE_FIELDS = "actions", "logging_proba", "logger_proba", "columns", "reward_range"
 
 
 def _fields_in(argument):

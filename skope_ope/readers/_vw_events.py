@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import murmurhash3_32
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_logs import SlateLogs
@@ -23,42 +22,28 @@ from skope_ope.readers._json_lines import MalformedLineError
 VW_ACTIONS = 2**32  # Vowpal Wabbit numbers them by 32 bits
 
 
-class VWEvent(NamedTuple):
-    """What a parser found: names and values of features are not hashed yet."""
-
-    action: int  # id from 1 of `--cb`, position from 0 of `--cb_adf`
-    reward: float
-    propensity: float
-    shared: list  # (name, value) pairs
-    actions: list | None = None  # an `Action` for each that was offered
-    offered: list | None = None  # ids that a `--cb` line lists
-    evaluated: int | None = None  # the evaluated action of `--cb --eval`
-    timestamp: int | None = None  # microseconds from 1970, UTC
-    weight: float = 1.0
-    proba: list | None = None  # logging distribution in the order of the actions
-    base: int | None = None  # from which number `_label_Action` counts
-
-
 class VWSlot(NamedTuple):
     """What one slot of a logged event shows."""
 
-    action: int  # position among the actions of the event
-    propensity: float  # given the slots before it
+    action: int  # position among the actions of the event; in `--cb` an id from 1
     reward: float  # of this slot alone; 0 where only the event has one
-    features: list  # (name, value) pairs
-    offered: list | None = None  # positions of the actions that this slot offers
-    proba: list | None = None  # logging distribution in the order of `offered`
+    propensity: float  # given the slots before it
+    offered: list | None = None  # such numbers of the actions; None: all of them
+    proba: list | None = None  # logging distribution in the order of these
+    features: list = ()  # (name, value) pairs, not hashed yet
 
 
-class VWSlateEvent(NamedTuple):
-    """A logged event of several slots."""
+class VWEvent(NamedTuple):
+    """What a parser found: one slot, or several in logs of slates."""
 
     slots: list  # of VWSlot
-    reward: float | None  # of the whole event; None: the sum over its slots
-    shared: list  # (name, value) pairs
-    actions: list  # an `Action` for each
+    shared: list  # (name, value) pairs, not hashed yet
+    actions: list | None = None  # an `Action` for each that is offered
+    reward: float | None = None  # of the whole event; None: the sum over its slots
     timestamp: int | None = None  # microseconds from 1970, UTC
     weight: float = 1.0
+    base: int | None = None  # from which number `_label_Action` counts
+    evaluated: int | None = None  # the evaluated action of `--cb --eval`
 
 
 class OtherLogError(ValueError):
@@ -199,8 +184,8 @@ class Draft:
                 )
             shown.add(slot.action)
             slots.append(slot)
-        parts = (slots, reward, self.shared or [], self.actions)
-        return VWSlateEvent(*parts, timestamp, weight)
+        parts = (slots, self.shared or [], self.actions, reward)
+        return VWEvent(*parts, timestamp, weight)
 
     def _slot(self, at, names, proba, cost):
         """Build a slot from the actions that its label names; the first is shown."""
@@ -223,8 +208,7 @@ class Draft:
         if self.kind == "slates" and len(names) == len(own) and abs(total - 1) <= 1e-5:
             by_name = dict(zip(names, proba, strict=True))
             whole = [by_name[name] / total for name in range(len(own))]
-        features = self.features[at]
-        return VWSlot(action, propensity, reward, features, offered, whole)
+        return VWSlot(action, reward, propensity, offered, whole, self.features[at])
 
 
 def _check_actions(who, actions, n_actions):
@@ -241,50 +225,45 @@ def _check_actions(who, actions, n_actions):
 # -- hashed features: a sparse context, dense action features --------------------------
 
 BATCH = 2000  # rows that are made dense at a time
-MOST_NAMES = 2**18  # names of features that are remembered
+HASHED = 200  # rows that are hashed at a time: they fit the cache
 MOST_KNOWN = 2**14  # actions that are remembered
 LONGEST_KNOWN = 2**7  # features of an action that is remembered
 TRIALS = 2**12  # new actions, beyond those that came again, until none is remembered
-
-
-class _ColumnOfName(dict):
-    """Columns by the names of features, as `FeatureHasher` finds them."""
-
-    def __init__(self, n_columns):
-        super().__init__()
-        self.n_columns = n_columns
-
-    def __missing__(self, name):
-        if len(self) >= MOST_NAMES:
-            self.clear()
-        # plain sums, as in Vowpal Wabbit: a column keeps the sign of its feature
-        column = self[name] = abs(murmurhash3_32(name)) % self.n_columns
-        return column
 
 
 class HashedRows:
     """Rows of (name, value) pairs, kept as the columns that the names are hashed to."""
 
     def __init__(self, n_columns):
-        self._column_of = _ColumnOfName(n_columns)
-        self._columns, self._values = array("i"), array("d")
-        self._stops = array("q", [0])
+        from sklearn.feature_extraction import FeatureHasher
+
+        # plain sums, as in Vowpal Wabbit: a column keeps the sign of its feature
+        self._hasher = FeatureHasher(n_columns, input_type="pair", alternate_sign=False)
+        self._rows, self._n_rows = [], 0
+        self._columns, self._values, self._stops = array("i"), array("d"), array("q")
 
     def add(self, pairs):
         """Take one row and return its number."""
-        column_of = self._column_of
-        self._columns.fromlist([column_of[name] for name, _ in pairs])
-        self._values.fromlist([value for _, value in pairs])
-        self._stops.append(len(self._values))
-        return len(self._stops) - 2
+        self._rows.append(pairs)
+        if len(self._rows) == HASHED:
+            self._hash()
+        self._n_rows += 1
+        return self._n_rows - 1
+
+    def _hash(self):
+        found, self._rows = self._hasher.transform(self._rows), []
+        stops = found.indptr[1:] + np.int64(len(self._values))
+        self._columns.frombytes(found.indices.astype(np.intc).tobytes())
+        self._values.frombytes(found.data.tobytes())
+        self._stops.frombytes(stops.tobytes())
 
     def matrix(self):
         """CSR matrix of shape (n_rows, n_columns)."""
-        parts = (np.array(self._values), np.array(self._columns), np.array(self._stops))
-        shape = len(self._stops) - 1, self._column_of.n_columns
-        matrix = sparse.csr_matrix(parts, shape)
-        matrix.sum_duplicates()
-        return matrix
+        if self._rows:
+            self._hash()
+        stops = np.append(0, np.array(self._stops))
+        parts = np.array(self._values), np.array(self._columns), stops
+        return sparse.csr_matrix(parts, (self._n_rows, self._hasher.n_features))
 
 
 class Action:
@@ -387,298 +366,230 @@ def _check_bytes(shape, max_bytes):
         )
 
 
-class _HashedEvents:
-    """What events of one and of several slots share: features, which are hashed."""
-
-    def __init__(self, n_features, n_action_features, action_labels):
-        self._by_tag = action_labels == "tag"
-        self._context = HashedRows(n_features)
-        self._features = (
-            ActionFeatures(n_action_features) if n_action_features else None
-        )
-        self._feature_rows = array("q")
-
-    def _add_features(self, shared, actions):
-        self._context.add(shared)
-        if actions is not None and self._features is not None:
-            self._feature_rows.fromlist(self._features.rows_of(actions))
-
-    def _action_features(self, *places):
-        """Return the dense features of actions, see `ActionFeatures.dense`."""
-        if not self._feature_rows:
-            return None
-        return self._features.dense(np.array(self._feature_rows), *places)
-
-
-def _numbered_from_zero(counts):
-    """Return the actions of rounds that each number theirs from 0."""
+def numbers_within(counts):
+    """Return the numbers from 0 of what every event or slot has, one after another."""
     stops = np.cumsum(counts)
     return np.arange(stops[-1]) - np.repeat(stops - counts, counts)
 
 
-class VWRounds(_HashedEvents):
+class VWRounds:
     """Events, kept as numbers until the logs are built."""
 
-    def __init__(self, n_features, n_action_features, action_labels):
-        super().__init__(n_features, n_action_features, action_labels)
-        self._numbers = array("q")  # the logged action
-        self._reward, self._propensity = array("d"), array("d")
-        self._weight, self._proba = array("d"), array("d")
-        self._timestamps = array("q")
-        self._offers = array("q")  # all offered actions, round after round, unless
-        # they are numbered from 0 in every round: `_offered` makes these at the end
-        self._n_offers = array("q")  # 0 where all actions are
-        self._evaluated = array("q")
-        self._tags = {}
-        self._adf = None  # whether actions are listed with their features
-        self._base = None  # from which number `_label_Action` counts
-        self._n_proba = 0  # events with a distribution
+    def __init__(self, n_features, n_action_features, by_tag, several_slots):
+        self.by_tag, self.several_slots = by_tag, several_slots
+        self.context = HashedRows(n_features)
+        self.features = ActionFeatures(n_action_features) if n_action_features else None
+        self.feature_rows = array("q")  # of all actions, event after event
+        # of every event; 0 actions where it does not list them
+        self.n_slots, self.n_actions = array("q"), array("q")
+        self.weight, self.total, self.timestamps = array("d"), array("d"), array("q")
+        self.evaluated = array("q")
+        # of every slot; 0 offers where it offers all actions
+        self.action, self.n_offers, self.offers = array("q"), array("q"), array("q")
+        self.reward, self.propensity = array("d"), array("d")
+        self.proba, self.n_proba = array("d"), 0
+        self.tags, self.tag_codes = {}, array("q")  # the latter of all actions
+        self.listed = None  # whether events list their actions
+        self.base = None  # from which number `_label_Action` counts
 
     def __len__(self):
-        return len(self._numbers)
+        return len(self.weight)
 
     def add(self, event):
         """Take one event."""
-        adf = event.actions is not None
-        if self._adf not in (None, adf):
+        listed, actions = event.actions is not None, event.actions or ()
+        if self.listed not in (None, listed):
             raise MalformedLineError(
                 "some events have a list of actions, and others do not"
             )
-        if event.base is not None and self._base not in (None, event.base):
+        if event.base is not None and self.base not in (None, event.base):
             raise MalformedLineError(
-                f"'_label_Action' counts from {event.base} here and from "
-                f"{self._base} in the events above, so one of them contradicts "
-                "'_labelIndex'"
+                f"'_label_Action' counts from {event.base} here and from {self.base} "
+                "in the events above, so one of them contradicts '_labelIndex'"
             )
-        action, offers = event.action, event.offered or ()
-        n_offers = len(event.actions) if adf else len(offers)
-        if adf and self._by_tag:
-            offers = self._codes_of_tags([action.tag for action in event.actions])
-            action = offers[action]
-        elif self._by_tag:
-            raise MalformedLineError(
-                "the event has no list of actions whose tags could name them; read "
-                "with action_labels='number'"
-            )
-        self._adf = adf
-        self._base = self._base if event.base is None else event.base
-        self._numbers.append(action)
-        self._offers.extend(offers)
-        self._n_offers.append(n_offers)
-        self._reward.append(event.reward)
-        self._propensity.append(event.propensity)
-        self._weight.append(event.weight)
-        self._add_features(event.shared, event.actions)
+        if self.by_tag:
+            if not listed:
+                raise MalformedLineError(
+                    "the event has no list of actions whose tags could name them; "
+                    "read with action_labels='number'"
+                )
+            self._add_tags([action.tag for action in actions])
+        self.listed = listed
+        self.base = self.base if event.base is None else event.base
+        pairs = event.shared
+        for at, slot in enumerate(event.slots):
+            action, reward, propensity, offered, proba, features = slot
+            self.action.append(action)
+            self.reward.append(reward)
+            self.propensity.append(propensity)
+            self.n_offers.append(len(offered or ()))
+            if offered is not None:
+                self.offers.fromlist(offered)
+            if proba is not None:
+                self.proba.fromlist(proba)
+                self.n_proba += 1
+            if features:
+                pairs = pairs + [
+                    (f"slot{at}.{name}", value) for name, value in features
+                ]
+        self.context.add(pairs)
+        if self.features is not None:
+            self.feature_rows.fromlist(self.features.rows_of(actions))
+        self.n_slots.append(len(event.slots))
+        self.n_actions.append(len(actions))
+        self.weight.append(event.weight)
+        # what some events lack
+        if event.reward is not None:
+            self.total.append(event.reward)
         if event.timestamp is not None:
-            self._timestamps.append(event.timestamp)
-        if event.proba is not None:
-            self._proba.fromlist(event.proba)
-            self._n_proba += 1
+            self.timestamps.append(event.timestamp)
         if event.evaluated is not None:
-            self._evaluated.append(event.evaluated)
+            self.evaluated.append(event.evaluated)
 
-    def left_out(self):
-        """Return {field: events without it} of what only some of the events have."""
-        missing = {
-            "'Timestamp'": len(self) - len(self._timestamps),
-            "'p' that goes with the label": len(self) - self._n_proba,
-        }
-        return {name: n for name, n in missing.items() if 0 < n < len(self)}
-
-    def _codes_of_tags(self, tags):
+    def _add_tags(self, tags):
         for k, tag in enumerate(tags):
             if not tag or not isinstance(tag, str):
                 raise MalformedLineError(
                     f"action {k} of the event has no tag; read with "
                     "action_labels='number'"
                 )
-        if len(set(tags)) < len(tags):
+        if not self.several_slots and len(set(tags)) < len(tags):
             raise MalformedLineError("two actions of the event have the same tag")
-        return [self._tags.setdefault(tag, len(self._tags)) for tag in tags]
-
-    def logs(self, n_actions, keep_all_columns, max_action_bytes):
-        """Build the logs."""
-        labels, code_of = self._labels(n_actions)
-        action = code_of(self._numbers)
-        counts = np.array(self._n_offers)
-        rounds = np.repeat(np.arange(len(self)), counts)
-        codes = code_of(self._offered())
-        shape = len(self), len(labels)
-        available = None
-        if (counts < len(labels)).any() and counts.any():
-            available = np.repeat((counts == 0)[:, None], len(labels), axis=1)
-            available[rounds, codes] = True
-            if available.all():
-                available = None
-        logging_proba = timestamp = None
-        if self._n_proba == len(self):
-            logging_proba = np.zeros(shape)
-            logging_proba[rounds, codes] = self._proba
-        weight = np.array(self._weight)
-        if len(self._timestamps) == len(self):
-            timestamp = np.array(self._timestamps).view("datetime64[us]")
-        logs = BanditLogs(
-            self._context.matrix(),
-            labels[action],
-            np.array(self._reward),
-            np.array(self._propensity),
-            actions=labels,
-            available=available,
-            action_context=self._action_features(
-                rounds, codes, shape, max_action_bytes, keep_all_columns
-            ),
-            logging_proba=logging_proba,
-            timestamp=timestamp,
-            sample_weight=None if (weight == 1.0).all() else weight,
-        )
-        if self._evaluated:
-            evaluated = np.zeros(shape)
-            evaluated[np.arange(len(self)), code_of(self._evaluated)] = 1.0
-            logs = logs.with_columns(evaluated=evaluated)
-        return logs
-
-    def _offered(self):
-        """Return the offered actions, round after round."""
-        if self._by_tag or not self._adf:
-            return self._offers
-        return _numbered_from_zero(np.array(self._n_offers))
-
-    def _labels(self, n_actions):
-        """Ordered labels, and the function from what was stored to their codes."""
-        if self._by_tag:
-            tags = np.array(list(self._tags))
-            order = np.argsort(tags)
-            codes = np.empty(len(tags), dtype=np.intp)
-            codes[order] = np.arange(len(tags))
-            return tags[order], lambda stored: codes[np.array(stored, dtype=np.intp)]
-        stored = (self._numbers, self._offered(), self._evaluated)
-        seen = np.unique(np.concatenate([np.array(a, np.int64) for a in stored]))
-        start = 0 if self._adf else 1
-        if n_actions is not None:
-            if seen[-1] >= start + n_actions:
-                raise ValueError(
-                    f"the log has action {seen[-1]}, counted from {start}, but "
-                    f"n_actions={n_actions}. Pass at least {seen[-1] - start + 1}."
-                )
-            seen = np.arange(start, start + n_actions)
-        return seen, lambda stored: np.searchsorted(seen, np.array(stored, np.int64))
-
-
-# -- from events of several slots of a Vowpal Wabbit file to slate logs ----------------
-
-
-class VWSlateRounds(_HashedEvents):
-    """Events of several slots, kept until the logs are built."""
-
-    def __init__(self, n_features, n_action_features, action_labels):
-        super().__init__(n_features, n_action_features, action_labels)
-        self._n_actions = array("q")
-        self._events = []  # (slots, reward, weight), the features are hashed
-        self._tags, self._timestamps = [], []
-
-    def __len__(self):
-        return len(self._events)
-
-    def add(self, event):
-        """Take one event."""
-        tags = [action.tag for action in event.actions]
-        if self._by_tag and not all(tags):
-            raise MalformedLineError(
-                "an action of the event has no tag; read with action_labels='number'"
-            )
-        pairs = list(event.shared)
-        for at, slot in enumerate(event.slots):
-            pairs += [(f"slot{at}.{name}", value) for name, value in slot.features]
-        self._add_features(pairs, event.actions)
-        self._n_actions.append(len(event.actions))
-        slots = [slot._replace(features=None) for slot in event.slots]
-        self._events.append((slots, event.reward, event.weight))
-        self._tags.append(tags)
-        self._timestamps.append(event.timestamp)
+        codes = [self.tags.setdefault(tag, len(self.tags)) for tag in tags]
+        self.tag_codes.fromlist(codes)
 
     def left_out(self):
         """Return {field: events without it} of what only some of the events have."""
-        missing = self._timestamps.count(None)
-        return {"'Timestamp'": missing} if 0 < missing < len(self) else {}
+        missing = {"'Timestamp'": len(self) - len(self.timestamps)}
+        if not self.several_slots:
+            missing["'p' that goes with the label"] = len(self) - self.n_proba
+        return {name: n for name, n in missing.items() if 0 < n < len(self)}
 
-    def logs(self, n_actions, keep_all_columns, max_action_bytes):
-        """Build the logs."""
-        counts = np.array(self._n_actions)
-        most = int(counts.max())
-        if n_actions is not None:
-            if n_actions < most:
-                raise ValueError(
-                    f"an event has {most} actions, but n_actions={n_actions}. Pass "
-                    f"at least {most}."
-                )
-            most = n_actions
-        shape = len(self), most
-        slate, slot_reward, slot_propensity, offered, proba = self._slots(counts, most)
-        total = [reward for _, reward, _ in self._events]
-        by_slot = total[0] is None
-        weight = np.array([weight for _, _, weight in self._events])
-        columns = {"slot_propensity": slot_propensity}
-        if proba is not None:
-            columns["slot_proba"] = proba
-        signed = by_slot and (slot_reward < 0).any()
-        if signed:
-            columns["signed_slot_reward"] = slot_reward
-        rounds = np.repeat(np.arange(len(self)), counts)
-        places = rounds, _numbered_from_zero(counts), shape
-        item_id = timestamp = None
-        if self._by_tag:
-            item_id = np.full(shape, "", dtype=object)
-            for row, tags in enumerate(self._tags):
-                item_id[row, : len(tags)] = tags
-            item_id = item_id.astype(str)
-        if None not in self._timestamps:
-            timestamp = np.array(self._timestamps).view("datetime64[us]")
-        if (weight != 1).any():
-            columns["sample_weight"] = weight
-        logs = SlateLogs(
-            self._context.matrix(),
-            slate,
-            slot_reward.sum(axis=1) if by_slot else np.array(total),
-            item_id=item_id,
-            item_features=self._action_features(
-                *places, max_action_bytes, keep_all_columns
-            ),
-            slot_reward=slot_reward if by_slot and not signed else None,
-            propensity=slot_propensity.prod(axis=1),
-            timestamp=timestamp,
-            **self._limits(counts, most, offered),
+    def logs(self, *how):
+        """Build the logs: of n_actions, with (all) features of actions of some size."""
+        fields = {}
+        if len(self.timestamps) == len(self):
+            fields["timestamp"] = np.array(self.timestamps).view("datetime64[us]")
+        weight = np.array(self.weight)
+        fields["sample_weight"] = None if (weight == 1.0).all() else weight
+        return (_slate_logs if self.several_slots else _bandit_logs)(self, fields, *how)
+
+    def action_features(self, *places):
+        """Return the dense features of actions, see `ActionFeatures.dense`."""
+        if not self.feature_rows:
+            return None
+        return self.features.dense(np.array(self.feature_rows), *places)
+
+
+def _bandit_logs(events, fields, n_actions, keep_all_columns, max_action_bytes):
+    """Build the logs of events of one slot."""
+    action, offers = np.array(events.action), np.array(events.offers)
+    counts = np.array(events.n_offers)
+    if events.listed:
+        counts = np.array(events.n_actions)
+        offers = numbers_within(counts)
+    if events.by_tag:
+        labels, order = np.unique(list(events.tags), return_inverse=True)
+        codes = order[np.array(events.tag_codes)]
+        action = codes[np.cumsum(counts) - counts + action]
+    else:
+        labels = _stored_numbers(events, (action, offers, events.evaluated), n_actions)
+        action, codes = np.searchsorted(labels, action), np.searchsorted(labels, offers)
+    n_rounds, shape = len(events), (len(events), len(labels))
+    rounds = np.repeat(np.arange(n_rounds), counts)
+    if (counts < len(labels)).any() and counts.any():
+        available = np.repeat((counts == 0)[:, None], len(labels), axis=1)
+        available[rounds, codes] = True
+        fields["available"] = None if available.all() else available
+    if events.n_proba == n_rounds:
+        fields["logging_proba"] = np.zeros(shape)
+        fields["logging_proba"][rounds, codes] = events.proba
+    logs = BanditLogs(
+        events.context.matrix(),
+        labels[action],
+        np.array(events.reward),
+        np.array(events.propensity),
+        actions=labels,
+        action_context=events.action_features(
+            rounds, codes, shape, max_action_bytes, keep_all_columns
+        ),
+        **fields,
+    )
+    if events.evaluated:
+        evaluated = np.zeros(shape)
+        at = np.searchsorted(labels, np.array(events.evaluated))
+        evaluated[np.arange(n_rounds), at] = 1.0
+        logs = logs.with_columns(evaluated=evaluated)
+    return logs
+
+
+def _stored_numbers(events, stored, n_actions):
+    """Return the numbers of all actions, in their order."""
+    seen = np.unique(np.concatenate([np.array(some, np.int64) for some in stored]))
+    start = 0 if events.listed else 1
+    if n_actions is None:
+        return seen
+    if seen[-1] >= start + n_actions:
+        raise ValueError(
+            f"the log has action {seen[-1]}, counted from {start}, but "
+            f"n_actions={n_actions}. Pass at least {seen[-1] - start + 1}."
         )
-        return logs.with_columns(**columns)
+    return np.arange(start, start + n_actions)
 
-    def _slots(self, counts, most):
-        """Return slates, rewards, propensities, offers, and distributions or None."""
-        shape = len(self), max(len(slots) for slots, _, _ in self._events)
-        slate = np.full(shape, EMPTY)
-        slot_reward, slot_propensity = np.zeros(shape), np.ones(shape)
-        offered = np.zeros((*shape, most), dtype=bool)
-        proba = np.zeros(offered.shape)
-        complete = True
-        for row, (slots, _, _) in enumerate(self._events):
-            for at, slot in enumerate(slots):
-                slate[row, at] = slot.action
-                slot_reward[row, at] = slot.reward
-                slot_propensity[row, at] = slot.propensity
-                own = range(counts[row]) if slot.offered is None else slot.offered
-                offered[row, at, own] = True
-                complete = complete and slot.proba is not None
-                if complete:
-                    proba[row, at, own] = slot.proba
-        proba = proba if complete else None
-        return slate, slot_reward, slot_propensity, offered, proba
 
-    def _limits(self, counts, most, offered):
-        """Return the argument of `SlateLogs` that says what may stand in a slot."""
-        n_slots = offered.shape[1]
-        whole = all(len(slots) == n_slots for slots, _, _ in self._events)
-        if not whole or any(
-            slot.offered is not None for slots, _, _ in self._events for slot in slots
-        ):
-            return {"candidates": offered}  # an absent slot offers nothing
-        if counts.max() < most:
-            return {"candidates": np.arange(most) < counts[:, None]}
-        return {"n_candidates": counts if (counts < most).any() else most}
+def _slate_logs(events, fields, n_actions, keep_all_columns, max_action_bytes):
+    """Build the logs of events of several slots."""
+    counts, n_slots = np.array(events.n_actions), np.array(events.n_slots)
+    most = int(counts.max())
+    if n_actions is not None and n_actions < most:
+        raise ValueError(
+            f"an event has {most} actions, but n_actions={n_actions}. Pass at least "
+            f"{most}."
+        )
+    most = n_actions or most
+    at = np.repeat(np.arange(len(events)), n_slots), numbers_within(n_slots)
+    slate = np.full((len(events), int(n_slots.max())), EMPTY)
+    reward, propensity = np.zeros(slate.shape), np.ones(slate.shape)
+    slate[at], reward[at] = events.action, events.reward
+    propensity[at] = events.propensity
+    columns = {"slot_propensity": propensity}
+    n_offers = np.array(events.n_offers)
+    lists = *(np.repeat(one, n_offers) for one in at), np.array(events.offers)
+    if events.n_proba == len(n_offers):
+        columns["slot_proba"] = np.zeros((*slate.shape, most))
+        columns["slot_proba"][lists] = events.proba
+    total = events.total or reward.sum(axis=1)
+    if not events.total and (reward >= 0).all():
+        fields["slot_reward"] = reward
+    elif not events.total:
+        columns["signed_slot_reward"] = reward
+    places = np.repeat(np.arange(len(events)), counts), numbers_within(counts)
+    shape = len(events), most
+    if events.by_tag:
+        tags = np.array(list(events.tags))
+        fields["item_id"] = np.full(shape, "", tags.dtype)
+        fields["item_id"][places] = tags[np.array(events.tag_codes)]
+    weight = fields.pop("sample_weight")
+    if weight is not None:
+        columns["sample_weight"] = weight
+    there = np.arange(most) < counts[:, None]
+    if n_offers.any() or (n_slots < slate.shape[1]).any():
+        offered = np.zeros((*slate.shape, most), dtype=bool)
+        offered[at] = there[at[0]] & (n_offers == 0)[:, None]
+        offered[lists] = True
+        fields["candidates"] = offered  # an absent slot offers nothing
+    elif counts.max() < most:
+        fields["candidates"] = there
+    else:
+        fields["n_candidates"] = counts if (counts < most).any() else most
+    logs = SlateLogs(
+        events.context.matrix(),
+        slate,
+        np.array(total),
+        item_features=events.action_features(
+            *places, shape, max_action_bytes, keep_all_columns
+        ),
+        propensity=propensity.prod(axis=1),
+        **fields,
+    )
+    return logs.with_columns(**columns)

@@ -18,6 +18,7 @@ from skope_ope.readers._vw_events import (
     Draft,
     OtherLogError,
     VWEvent,
+    VWSlot,
     as_number,
     check_outcome,
     checked_list,
@@ -136,17 +137,17 @@ def _event(event, container, inner, actions, is_decision=False):
     logged = _without_multi(event) if multi is None else _among_actions(event, actions)
     if logged is None:
         return None
-    position, reward, propensity, *offered = logged
-    shared, more = features_of_object(container), {}
-    if is_decision:
-        if actions is not None:
-            more["base"] = label_base(event, position)
-            more["proba"] = logging_proba(
-                event.get("a"), event.get("p"), position, propensity, len(actions)
-            )
-        more["timestamp"] = timestamp_of(event.get("Timestamp"))
-        more["weight"] = weight_of_kept(event.get("pdrop"))
-    return VWEvent(position, reward, propensity, shared, actions, *offered, **more)
+    shared = features_of_object(container)
+    if not is_decision:
+        return VWEvent([VWSlot(*logged)], shared, actions)
+    base, when = None, timestamp_of(event.get("Timestamp"))
+    if actions is not None:
+        position, _, propensity = logged
+        told, base = (event.get("a"), event.get("p")), label_base(event, position)
+        proba = logging_proba(*told, position, propensity, len(actions))
+        logged = *logged, None, proba
+    weight = weight_of_kept(event.get("pdrop"))
+    return VWEvent([VWSlot(*logged)], shared, actions, None, when, weight, base)
 
 
 def action_of_object(pairs):
@@ -161,8 +162,8 @@ def action_of_object(pairs):
 def _among_actions(event, actions):
     """Return (position, reward, propensity), None where no action has both."""
     logged, position = _label_of(event), event.get("_labelIndex")
-    for k, action in enumerate(actions):
-        own = _label_of(action.marks) if action.marks else None
+    for k in [k for k, action in enumerate(actions) if action.marks]:
+        own = _label_of(actions[k].marks)
         if own is not None:
             if logged is not None:
                 raise MalformedLineError("more than one action carries a cost")
@@ -191,7 +192,7 @@ def _without_multi(event):
     """Return action, numbered as in `--cb`, reward, propensity, and what is offered."""
     if isinstance(event.get("_label"), str):
         parsed = parse_cb(event.get("_label") + " |")
-        return parsed and (*parsed[:3], parsed.offered)
+        return parsed and parsed.slots[0]
     logged = _label_of(event)
     if logged is None:
         return None

@@ -12,6 +12,7 @@ from skope_ope.readers._vw_events import (
     Action,
     Draft,
     VWEvent,
+    VWSlot,
     as_number,
     check_outcome,
     other_log,
@@ -55,14 +56,8 @@ def parse_cb(line, known=None, evaluated=False):
     if logged is None:
         return None
     reward, propensity = check_outcome(*logged[1:])
-    return VWEvent(
-        logged[0],
-        reward,
-        propensity,
-        parse_features(text),
-        offered=ids if len(ids) > 1 else None,
-        evaluated=target,
-    )
+    slot = VWSlot(logged[0], reward, propensity, ids if len(ids) > 1 else None)
+    return VWEvent([slot], parse_features(text), evaluated=target)
 
 
 def parse_adf(block, known):
@@ -98,7 +93,7 @@ def parse_adf(block, known):
         raise MalformedLineError(
             "the event has no action line after 'shared'", block[0][0]
         )
-    return logged and VWEvent(*logged, shared or [], actions)
+    return logged and VWEvent([VWSlot(*logged)], shared or [], actions)
 
 
 def _action_of_line(numbered):

@@ -105,7 +105,7 @@ def test_propensity_agrees_with_what_is_known_of_the_loggers(source):
         ({"action_context": [1, 2, 3]}, ValueError, r"got 1 dimension\(s\)"),
         ({"action_context": BY_ROUND[0, :2]}, ValueError, r"shape \(3,\) \+ "),
         ({"action_context": BY_ROUND[:2]}, ValueError, r"\(4, 3\) \+ .*\(2, 3, 2\)"),
-        ({"sample_weight": [1, -1, 1, 1]}, ValueError, "negative, got -1 at row 1"),
+        ({"sample_weight": [1, -1, 1, 1]}, ValueError, ">= 0, got -1 at row 1"),
         ({"sample_weight": [0] * 4}, ValueError, "zero everywhere"),
     ],
 )
@@ -158,7 +158,7 @@ def test_replace_takes_every_field_but_those_of_the_past():
         ({"reward": [0, 0]}, ValueError, "reward has 2 rows"),
         ({"propensity": [0] * 4}, ValueError, "got 0 at row 0"),
         ({"logging_proba": PROBA[:2]}, ValueError, r"shape \(4, 3\)"),
-        ({"sample_weight": [-1] * 4}, ValueError, "must not be negative"),
+        ({"sample_weight": [-1] * 4}, ValueError, "must be a finite number >= 0"),
         ({"timestamp": ["x"] * 4}, TypeError, "numbers or datetimes"),
         ({"group": [1]}, ValueError, "group has 1 rows"),
         ({"available": AVAILABLE & (PROBA != 0.75)}, ValueError, r"gives .* 0\.75 to"),

@@ -166,7 +166,7 @@ def test_json_events(read):
     assert_array_equal(logs.columns["slot_propensity"], [[0.5, 0.5]] * 2)
     assert_array_equal(logs.candidates[0], [[1, 1, 1], [1, 1, 0]])
     assert has_features(logs, *[[("User^age", 3.0), ("slot0.S^f=1", 1.0)]] * 2)
-    with pytest.raises(ValueError, match="line 1: an action of the event has no tag"):
+    with pytest.raises(ValueError, match="line 1: action 0 of the event has no tag"):
         read(CCB, format="ccb", action_labels="tag")
     # slates in json
     multi = [{"_slot_id": 0}, {"_slot_id": 1}, {"_slot_id": 1}]

@@ -20,12 +20,12 @@ from skope_ope.evaluators.frames._columns import (
     label_known,
     where,
 )
+from skope_ope.logs._fields import LARGEST, remedy_of
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._labels import PRIME, ROOT, factorise
-from skope_ope.logs._validation import plain, remedy_of
+from skope_ope.logs._validation import plain
 
 GUARD = "guard"  # the column that is null where a row is refused
-LARGEST = float(np.finfo(np.float64).max)
 CORRECT = "Drop or correct these rows."
 INSTEAD = "write the frame to parquet files and scan these: scan_logs(folder, ...)."
 

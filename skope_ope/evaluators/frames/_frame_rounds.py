@@ -16,7 +16,8 @@ from skope_ope.evaluators.frames._columns import (
     sum_of,
     where,
 )
-from skope_ope.evaluators.frames._frame_query import INSTEAD, LARGEST
+from skope_ope.evaluators.frames._frame_query import INSTEAD
+from skope_ope.logs._fields import FIELDS, LARGEST
 from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 
 TINIEST = float(np.finfo(np.float64).tiny)  # one over less is infinite
@@ -42,7 +43,7 @@ class FrameRounds:
         self.reward = self._reward()
         self.omega = None
         if self.has("sample_weight"):
-            self.omega = self._one("sample_weight", "be a finite number >= 0", 0.0)
+            self.omega = self._one("sample_weight")
         self.p = self._propensity()
         if self.p is None:
             self.reward = query.guarded(self.reward)
@@ -95,10 +96,10 @@ class FrameRounds:
         self.query.check_number(found, f"column {name!r}: {message}", low, high, what)
         return found
 
-    def _one(self, role, *limits):
+    def _one(self, role):
         """Return the only column of a role."""
-        [name] = self._names(role)
-        return self._number(name, role, f"{role} must {limits[0]}", *limits[1:])
+        [name], field = self._names(role), FIELDS[role]
+        return self._number(name, role, f"{role} {field.must}", *field.range)
 
     def _many(self, role):
         """Return one column of probabilities per action, or logger, or None."""
@@ -127,7 +128,7 @@ class FrameRounds:
         return found
 
     def _reward(self):
-        found = self._one("reward", "be a finite number")
+        found = self._one("reward")
         if self.reward_range is not None:
             low, high = map(float, self.reward_range)
             number = where(found - found == 0.0, found, low)  # others are told above
@@ -145,7 +146,7 @@ class FrameRounds:
         if number is not None:  # the same in all rounds
             return self.query.guarded(self.query.define(self.reward * 0.0 + number))
         if self.has("propensity"):
-            p = self._one("propensity", "lie in (0, 1]", TINIEST, 1)
+            p = self._one("propensity")
         elif self.logging_proba is not None:
             p = self._logged(self.logging_proba)
         elif self.logger_proba is not None and self.has("logger"):

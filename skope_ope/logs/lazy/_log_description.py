@@ -10,11 +10,12 @@ import numpy as np
 
 from skope_ope._parallel import run_tasks
 from skope_ope.logs._coded_labels import coded_as, coded_labels
+from skope_ope.logs._fields import FIELDS, column_fields, remedy_of
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._labels import count_codes
 from skope_ope.logs._shown_numbers import figure, share, text_table
-from skope_ope.logs._validation import label_codes, remedy_of
+from skope_ope.logs._validation import label_codes
 from skope_ope.logs.lazy._partitions import (
     STRETCH,
     PartReader,
@@ -136,12 +137,6 @@ def refuse_missing(field, name, labels, counts=None):
 MOST_TASKS = 64
 MOST_GROUPS = 100_000  # beyond it their number is an estimate
 SHOWN = 12  # labels
-LARGEST = float(np.finfo(np.float64).max)
-LIMITS = {  # of the numbers in a frame
-    "reward": ("a finite number", -LARGEST, LARGEST),
-    "propensity": ("in (0, 1]", float(np.finfo(np.float64).tiny), 1.0),
-    "sample_weight": ("a finite number >= 0", 0.0, LARGEST),
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -267,9 +262,8 @@ def _bad_rows(nw, frame, columns):
     flags, types = {}, frame.collect_schema()
     for field, name in columns.items():
         column = nw.col(name)
-        if field in LIMITS:
-            column = column.cast(nw.Float64)
-            _, low, high = LIMITS[field]
+        if field in column_fields(kind="number"):
+            column, (low, high) = column.cast(nw.Float64), FIELDS[field].range
             # engines differ in what compares with NaN
             good = (column - column == 0.0) & (column >= low) & (column <= high)
         elif field in ("group", "timestamp"):
@@ -287,12 +281,10 @@ def _refuse_bad(columns, found):
     for field, name in columns.items():
         n_bad = int(found.get(f"{field} bad") or 0)
         if n_bad:
-            what, remedy = "is missing", remedy_of(field, "Drop or correct these rows.")
-            if field in LIMITS:
-                what = f"must be {LIMITS[field][0]}"
+            remedy = remedy_of(field, "Drop or correct these rows.")
             raise ValueError(
-                f"column {name!r}: {field} {what} ({n_bad:,} of {int(found['n']):,} "
-                f"rows). {remedy}"
+                f"column {name!r}: {field} {FIELDS[field].must or 'is missing'} "
+                f"({n_bad:,} of {int(found['n']):,} rows). {remedy}"
             )
 
 

@@ -12,11 +12,17 @@ import numpy as np
 from skope_ope.exceptions import RowError
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import ColumnCodes, column_codes
+from skope_ope.logs._fields import (
+    WEIGHT_COLUMN,
+    column_fields,
+    kind_of_field,
+    remedy_of,
+)
 from skope_ope.logs._frames import check_tables
 from skope_ope.logs._known_rows import FileRows
 from skope_ope.logs._row_container import Own
 from skope_ope.logs._slate_logs import SlateLogs
-from skope_ope.logs._validation import WEIGHT_COLUMN, label_codes, remedy_of
+from skope_ope.logs._validation import label_codes
 
 
 def is_text(type_):
@@ -25,10 +31,6 @@ def is_text(type_):
 
     view = getattr(types, "is_string_view", lambda _: False)
     return types.is_string(type_) or types.is_large_string(type_) or view(type_)
-
-
-LABELS = ("action", "logger", "group")
-TABLES = ("logging_proba", "logger_proba", "slate", "slot_reward")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,8 @@ class Reading:
     @cached_property
     def coded(self):
         """Columns of texts that are read as codes: as nothing but labels."""
-        labels = {self.roles[field][0] for field in LABELS if field in self.roles}
+        labels = column_fields(kind="label")
+        labels = {self.roles[field][0] for field in labels if field in self.roles}
         used = [name for some in self.columns.values() for name in as_tuple(some)]
         others = {*self.roles.get("context", ()), *used}
         names = [name for name in labels - others if name in self.types]
@@ -68,11 +71,10 @@ class Reading:
 
     @cached_property
     def uses(self):
-        """What every column is used as: number, label, time or feature."""
+        """What every column is used as: the kind of a field."""
         found = {}
         for role, names in self.roles.items():
-            kind = "label" if role in LABELS else "number"
-            kind = {"context": "feature", "timestamp": "time"}.get(role, kind)
+            kind = kind_of_field(role)
             found |= {name: kind for name in names if found.get(name) != "label"}
         for name in self.names:
             found.setdefault(name, "feature")
@@ -150,12 +152,12 @@ def frame_of(table, n_rows):
 
 def _field(reading, name, names, table):
     """Return the values of a field as the constructor takes them."""
-    if name in TABLES:
+    if name in column_fields(several=True):
         found = columns_as_array(table, names, len(names) == 1)
         return found.reshape(len(table), -1) if len(table) else found
     if name == "timestamp":
         return _times(table, names[0])
-    if name not in LABELS:
+    if kind_of_field(name) != "label":
         return plain_values(table, names[0], name)
     if len(names) > 1:  # parts of a composite group
         return table.select(list(names))

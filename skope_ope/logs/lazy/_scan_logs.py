@@ -16,14 +16,23 @@ import numpy as np
 from skope_ope._types import ArrayLike, SlatePolicyLike
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import encode_labels
+from skope_ope.logs._fields import (
+    BANDIT,
+    FIELDS,
+    SLATE,
+    WEIGHT_COLUMN,
+    column_fields,
+    fields_of,
+    remedy_of,
+)
 from skope_ope.logs._frames import check_context_names, choose_context, columns_by_name
 from skope_ope.logs._slate_logs import SlateLogs, check_logging_policy
-from skope_ope.logs._validation import check_labels, check_reward_range, remedy_of
+from skope_ope.logs._validation import check_labels, check_reward_range
 from skope_ope.logs.lazy._file_parts import scan_csv, scan_dataset, scan_parquet
 from skope_ope.logs.lazy._lazy_frames import ScannedFrame, is_dataset, lazy_frame
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._log_files import find_files
-from skope_ope.logs.lazy._partitions import LABELS, Reading, as_tuple
+from skope_ope.logs.lazy._partitions import Reading, as_tuple
 
 
 def scan_logs(
@@ -136,31 +145,12 @@ def scan_logs(
     BanditLogs(n_rounds=2, n_features=0, n_actions=2)
     >>> folder.cleanup()
     """
-    single = {
-        "action": action,
-        "reward": reward,
-        "propensity": propensity,
-        "logger": logger,
-        "timestamp": timestamp,
-        "sample_weight": sample_weight,
-    }
-    tables = {
-        "logging_proba": logging_proba,
-        "logger_proba": logger_proba,
-        "slate": slate,
-        "slot_reward": slot_reward,
-    }
-    stated = {
-        "actions": actions,
-        "reward_range": reward_range,
-        "n_candidates": n_candidates,
-        "logging_policy": logging_policy,
-    }
-    roles, columns, stated, log_type = _meaning(
-        single | {"group": group}, tables, columns, stated
-    )
+    given = {name: value for name, value in locals().items() if name in FIELDS}
+    roles, columns, stated, log_type = _meaning(given, columns)
     labels = {
-        name: remedy_of(field) for field in LABELS for name in roles.get(field, ())
+        name: remedy_of(field)
+        for field in column_fields(kind="label")
+        for name in roles.get(field, ())
     }
     scanned, spelled = _scan(source, format, labels)
     roles["context"] = _context(roles, columns, context, exclude, scanned.columns)
@@ -187,26 +177,28 @@ def _scan(source, format, labels):
     return ScannedFrame(lazy_frame(source)), type(source).__name__
 
 
-def _meaning(single, tables, columns, stated):
+def _meaning(given, columns):
     """Return names by field and by column, what is stated, and the kind of logs."""
-    is_slate = tables["slate"] is not None
-    columns, stated["actions"], tables["logging_proba"] = columns_by_name(
-        columns, stated["actions"], tables["logging_proba"]
+    is_slate = given["slate"] is not None
+    columns, given["actions"], given["logging_proba"] = columns_by_name(
+        columns, given["actions"], given["logging_proba"]
     )
-    roles = {}
-    for field, name in single.items():
+    roles, stated = {}, {}
+    given = {field: value for field, value in given.items() if value is not None}
+    for field in column_fields():
+        name = given.pop(field, None)
         if field == "propensity" and isinstance(name, Real):
             stated[field] = _number(name)
         elif field == "group" and isinstance(name, (list, tuple)) and name:
             roles[field] = tuple(_name(field, one) for one in name)
         elif name is not None:
             roles[field] = (_name(field, name),)
-    for field, names in tables.items():
-        if names is not None:
-            roles[field] = as_tuple(names)
-    stated = {name: value for name, value in stated.items() if value is not None}
-    own, other = (_SLATE, _BANDIT) if is_slate else (_BANDIT, _SLATE)
-    wrong = [name for name in (*roles, *stated) if name in other and name not in own]
+    for field in column_fields(several=True):
+        if field in given:
+            roles[field] = as_tuple(given.pop(field))
+    stated |= {name: given[name] for name in given if name != "context"}
+    known = {*fields_of(SLATE if is_slate else BANDIT), WEIGHT_COLUMN}
+    wrong = [name for name in (*roles, *stated) if name not in known]
     if wrong:
         what = "slates" if is_slate else "single actions: slate=... is not given"
         raise ValueError(f"{wrong[0]} has no meaning for logs of {what}.")
@@ -234,10 +226,6 @@ def _check_stated(stated):
             f"n_candidates must be one number for all rounds, got {number!r}. If the "
             "number varies by round, use SlateLogs in memory."
         )
-
-
-_BANDIT = ("action", "actions", "logging_proba", "logger", "logger_proba")
-_SLATE = ("slate", "slot_reward", "n_candidates", "logging_policy")
 
 
 def _name(field, name):

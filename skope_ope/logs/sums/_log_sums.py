@@ -10,8 +10,8 @@ from math import inf, nan
 
 import numpy as np
 
+from skope_ope.logs._fields import WEIGHT_COLUMN
 from skope_ope.logs._labels import ENDINGS, arrays_of_labels, labels_of_arrays, objects
-from skope_ope.logs._validation import WEIGHT_COLUMN
 from skope_ope.logs.checks._adaptive_logger import learning_findings
 from skope_ope.logs.checks._order import STRETCH, OrderSums, trailing_zeros_of_parts
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings

@@ -9,9 +9,10 @@ import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import Grouped
+from skope_ope.logs._fields import BANDIT, SLATE, WEIGHT_COLUMN, column_fields
 from skope_ope.logs._row_container import is_drawn
 from skope_ope.logs._slate_logs import SlateLogs
-from skope_ope.logs._validation import WEIGHT_COLUMN, column_weights, is_uniform
+from skope_ope.logs._validation import column_weights, is_uniform
 from skope_ope.logs.checks._adaptive_logger import segment_numbers
 from skope_ope.logs.sums._group_sums import SPARE_ERRORS, TOP
 
@@ -194,7 +195,6 @@ FEWEST = 2_000  # of them where the logger's whole distribution is known:
 MOST_ENTRIES = 1_000_000  # of the distributions that are kept
 FIRST_ROWS = 5_000  # rounds from the start on
 FIRST_ACTIONS = 100  # most of them whose distribution is kept of the first rounds
-PLAIN = "reward", "propensity", "group", "timestamp"
 BY_ACTION = "logging_proba", "available"
 
 
@@ -210,13 +210,10 @@ def most_rows(logs):
 
 def columns_of(logs, rows):
     """Return what is kept of some rows, without their context."""
-    found = {name: getattr(logs, name) for name in PLAIN}
+    names = column_fields(SLATE if hasattr(logs, "slate") else BANDIT)
+    found = {name: getattr(logs, name) for name in names}
     if hasattr(logs, "action_index"):
-        found |= {
-            "action": logs.action_index,
-            "logger": logs.logger_index,
-            "sample_weight": logs.sample_weight,
-        }
+        found |= {"action": logs.action_index, "logger": logs.logger_index}
         found |= {name: getattr(logs, name) for name in BY_ACTION}
     found = {k: v[rows] for k, v in found.items() if v is not None}
     return found | columns_of_slates(logs, rows) if hasattr(logs, "slate") else found

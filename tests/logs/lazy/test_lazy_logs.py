@@ -418,7 +418,7 @@ def test_no_row_of_a_frame_is_left_out_in_silence():
     nan, finite = np.nan, "must be a finite number"
     cases = {
         "click": ([None, nan, np.inf], f"reward {finite}"),
-        "p": ([None, nan, 0.0, 2.0], r"propensity must be in \(0, 1\]"),
+        "p": ([None, nan, 0.0, 2.0], r"propensity must lie in \(0, 1\]"),
         "pi": ([None, -1.0], f"sample_weight {finite} >= 0"),
         "user": ([None, nan], "group is missing"),
         "age": ([None, nan], "timestamp is missing"),
