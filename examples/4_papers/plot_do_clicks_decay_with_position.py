@@ -16,7 +16,8 @@ simulation, so that the estimates can be judged. The numbers that they reported 
 their logs are printed next to ours.
 
 ``python plot_do_clicks_decay_with_position.py --full`` simulates two million pages, in
-about a minute. Where ``SKOPE_OPE_DATA`` names a folder with the Open Bandit logs, the
+about a minute; ``--full --n-pages 22000000`` as many as the paper has, in ten
+minutes. Where ``SKOPE_OPE_DATA`` names a folder with the Open Bandit logs, the
 coefficients of a real shop are estimated, too.
 
 .. [1] Langford, J., Strehl, A., & Wortman, J. (2008). Exploration scavenging. ICML.
@@ -50,10 +51,11 @@ from skope_ope.readers import read_open_bandit
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--full", action="store_true", help="two million pages")
+parser.add_argument("--n-pages", type=int, help="pages, default 200,000")
 parser.add_argument("--data-home", default=os.environ.get("SKOPE_OPE_DATA"))
 parser.add_argument("--n-seeds", type=int, default=100, help="logs of few impressions")
 args = parser.parse_known_args()[0]
-N_PAGES = 2_000_000 if args.full else 200_000
+N_PAGES = args.n_pages or (2_000_000 if args.full else 200_000)
 N_BOOTSTRAP = 100 if args.full else 50
 
 TRUE = np.array([1.0, 0.613387, 0.527310, 0.432521])
@@ -186,10 +188,14 @@ for other, gain in zip(
 # What another order would have earned
 # ------------------------------------
 #
-# The first half of the pages trains the click rates and the coefficients, the second
-# half is reordered; the click rates of the same pages would know their clicks. The
-# paper reports 1.086 clicks per logged click for the order by click rate and 1.016 for
-# a random one. The second number does not go with pages of four slots whose better
+# The first half of the pages trains the click rates, the second half is reordered; the
+# click rates of the same pages would know their clicks. The coefficients come from
+# either half. Those of the first half are an array to the evaluator, which takes them
+# for the truth: its standard errors leave out theirs. Those of the second half are an
+# `AttentionDecay`, fitted anew in every bootstrap sample, which leaves nothing out.
+#
+# The paper reports 1.086 clicks per logged click for the order by click rate and 1.016
+# for a random one. The second number does not go with pages of four slots whose better
 # items are in better slots: a random order earns there
 #
 # .. math:: \bar C \, \frac{\sum_i q_i}{\sum_i C_i q_i} < 1
@@ -207,36 +213,65 @@ def random_order(q):
 print(f"\nrandom order, by the paper's table: {random_order(PAPER_NAIVE / TRUE):.3f}")
 
 
-def ratios(pages):
-    """Click ratios on the second half of the pages, by name of the order."""
+def ratios(pages, n_bootstrap=N_BOOTSTRAP):
+    """True click ratio on the second half of the pages, and three values, by order."""
     train, test = pages[: len(pages) // 2], pages[len(pages) // 2 :]
-    decay = AttentionDecay().fit(train)
-    scavenger = ReorderingScavenging(attention=decay.coefficients_).fit(test)
+    by_rate = ReorderingPolicy().fit(train).reorder(test)
     orders = {
         "as logged": test.slate,
-        "by click rate of the train pages": ReorderingPolicy().fit(train).reorder(test),
-        "random": ReorderingPolicy("random").fit(train),
+        "by click rate": by_rate,
+        "random": ReorderingPolicy("random"),
     }
-    found = {name: scavenger.evaluate(order) for name, order in orders.items()}
-    known = ReorderingScavenging(attention=TRUE).fit(test)
-    found["random, known coefficients"] = known.evaluate(orders["random"])
-    return found, random_order(quality[test.slate].mean(axis=0))
+    found = quality[test.slate].mean(axis=0)
+    truths = (1.0, TRUE @ quality[by_rate].mean(axis=0) / (TRUE @ found))
+    truths = dict(zip(orders, (*truths, random_order(found)), strict=True))
+    evaluators = [
+        ReorderingScavenging(attention=a, n_bootstrap=n, random_state=0)
+        for a, n in (
+            (TRUE, None),
+            (AttentionDecay().fit(train).coefficients_, None),
+            (AttentionDecay(), n_bootstrap),
+        )
+    ]
+    fitted = [evaluator.fit(test) for evaluator in evaluators]
+    return {k: (truths[k], [e.evaluate(v) for e in fitted]) for k, v in orders.items()}
 
 
 for tilt, seed in ((2.0, 1), (-2.0, 2)):
     pages = logs if tilt > 0 else draw_pages(N_PAGES, tilt, seed)
-    found, closed = ratios(pages)
+    found = ratios(pages)
     where = "better" if tilt > 0 else "worse"
     print(f"\nbetter items in {where} slots: clicks per logged click")
-    for name, value in found.items():
-        print(f"{name:>34}  {value.value:.4f} ({value.standard_error:.4f})")
-    print(f"{'random, closed form':>34}  {closed:.4f}")
-    best, random = found["by click rate of the train pages"], found["random"]
-    exact = found["random, known coefficients"]
-    assert abs(found["as logged"].value - 1) < 1e-12
+    print(f"{'':>14}  truth   true attention   first half's     estimated by itself")
+    for name, (truth, values) in found.items():
+        cells = "  ".join(f"{v.value:.4f} ({v.standard_error:.4f})" for v in values)
+        print(f"{name:>14}  {truth:.4f}  {cells}")
+        for value in values[::2]:
+            assert abs(value.value - truth) < 4 * value.standard_error + 1e-12
+    best, random = (found[name][1][2] for name in ("by click rate", "random"))
     assert best.value > 1 + 4 * best.standard_error
-    assert (random.value < 1) == (closed < 1) == (tilt > 0)
-    assert abs(exact.value - closed) < 4 * exact.standard_error
+    assert (random.value < 1) == (found["random"][0] < 1) == (tilt > 0)
+
+# %%
+# Which of these standard errors are right? The standard deviation of the values over
+# short logs, in units of the mean standard error, should be 1. Where better items are
+# in worse slots, coefficients of the first half that are taken for the truth make it
+# more than twice that.
+
+N_SHORT = 50
+print(f"\n{N_SHORT} short logs: spread of the values over their mean standard error")
+print(f"{'':28}{'true':>14}{'first half':>14}{'by itself':>14}")
+for tilt, where in ((2.0, "better"), (-2.0, "worse")):
+    short = [ratios(draw_pages(20_000, tilt, 10 + i), 20) for i in range(N_SHORT)]
+    for name in ("by click rate", "random"):
+        rows = [found[name] for found in short]
+        off = [[v.value - truth for v in values] for truth, values in rows]
+        errors = [[v.standard_error for v in values] for _, values in rows]
+        spread = np.std(off, axis=0, ddof=1) / np.mean(errors, axis=0)
+        cells = "".join(f"{ratio:14.2f}" for ratio in spread)
+        print(f"{f'{name}, {where} slots':28}{cells}")
+        assert (spread[::2] < 1.5).all()
+        assert tilt > 0 or spread[1] > 1.7
 
 # %%
 # Another set of items

@@ -10,8 +10,8 @@ does not learn. There, rejection sampling should suffer from a lack of rows, and
 direct method from the bias of its model. This script repeats that check, the paper's
 Table 1, on two sets: *drawn*, 40,000 rows with four labels, the size of the paper's set
 of documents; and handwritten digits, a small real set that leaves rejection sampling
-six rows. ``--full`` runs the paper's 300 trials on nine sets, in about five minutes;
-seven of them are read from the folder SKOPE_OPE_DATA. ``--sets rcv1`` fetches the
+six rows. ``--full`` runs the paper's 300 trials on nine sets, in four minutes of one
+core; seven of them are read from the folder SKOPE_OPE_DATA. ``--sets rcv1`` fetches the
 paper's own documents, which needs a network. The file ``_trials.py`` beside this one
 loads the sets.
 
@@ -210,13 +210,12 @@ for protocol, count in worse.items():
 #   accepts 13 to 280 times as many rows, which is no gain for a fixed policy; a policy
 #   that learns lives on accepted rows.
 #
-# The numbers here and below are those of ``--full --trials 120``. How much smaller the
-# error is depends on the protocol. The paper's rejection sampling has 3.5 times the
-# error of DR-ns(0.05). With all rows for all, ours has 2.0 to 3.8 times as much. In the
-# paper's own protocol it has 1.4 to 2.6 times as much (1.8 on *tmc2007_500*): DR-ns
-# gives half of its rows to the model, which costs it a factor of 1.3 to 1.7, the square
-# root of two for the rows and some for chance. Rejection sampling keeps all of its
-# rows.
+# The numbers here and below are those of ``--full``. How much smaller the error is
+# depends on the protocol. The paper's rejection sampling has 3.5 times the error of
+# DR-ns(0.05). With all rows for all, ours has 2.2 to 3.9 times as much. In the paper's
+# own protocol it has 1.4 to 2.7 times as much (1.7 on *tmc2007_500*): DR-ns gives half
+# of its rows to the model, which costs it a factor of 1.4 to 1.5, the square root of
+# two. Rejection sampling keeps all of its rows.
 #
 # The rest of the paper's order does not hold everywhere. Which of rejection sampling
 # and the direct method is worse depends on the bias of the model and on the rows that
@@ -224,14 +223,14 @@ for protocol, count in worse.items():
 # of the nine sets, with a tie on *newsgroups*.
 #
 # DR-ns(0) stands between the direct method and the others in the paper. In its
-# protocol, it is worse than rejection sampling on eight of our nine sets, all but
-# *tmc2007_500*. At q = 0, c becomes the smallest ratio :math:`p_k / \pi(a_k | x_k)` so
-# far, but only *after* the row that has it was counted with the c before. A row with a
-# small ratio has a large weight. The first such row is counted with a c near 1, and all
-# that come after it with a c that is smaller by that weight. Its share in the value is
-# at most a quarter where c is constant. At q = 0 it exceeds the whole on five sets. The
-# default q = 0.05 avoids that: rows with such ratios are rarer than 5%, and leave this
-# quantile where it is.
+# protocol, it is worse than rejection sampling on all of our nine sets, though on
+# *drawn* and *tmc2007_500* within chance. At q = 0, c becomes the smallest ratio
+# :math:`p_k / \pi(a_k | x_k)` so far, but only *after* the row that has it was counted
+# with the c before. A row with a small ratio has a large weight. The first such row is
+# counted with a c near 1, and all that come after it with a c that is smaller by that
+# weight. Its share in the value is at most 27% where c is constant. At q = 0 it exceeds
+# the whole on six sets. The default q = 0.05 avoids that: rows with such ratios are
+# rarer than 5%, and leave this quantile where it is.
 
 for (name, protocol), table in tables.items():
     rmse, _, bias, std, rows, _ = (

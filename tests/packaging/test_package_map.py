@@ -89,6 +89,24 @@ def test_the_file_of_a_term_defines_its_class(name):
     assert name.rpartition(".")[2] in defined
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "absolute continuity",
+        "attention decay coefficient",
+        "balance heuristic",
+        "idempotent self-evaluation",
+        "linearity assumption",
+        "progressive validation",
+        "revealed randomness",
+    ],
+)
+def test_the_name_that_a_paper_gives_stands_where_its_thing_is_described(name):
+    described = GLOSSARY.attrgetter(GLOSSARY.TERMS[name])(GLOSSARY.skope_ope).__doc__
+    words = " ".join(described.lower().replace("-", " ").split())
+    assert name.replace("-", " ") in words
+
+
 def test_the_page_of_the_glossary_includes_the_table(tmp_path):
     GLOSSARY.write_table(tmp_path)
     [path] = tmp_path.iterdir()

@@ -107,6 +107,12 @@ class DRns(SequentialEvaluator):
 
     Notes
     -----
+    The first sum of :math:`R_k` uses all probabilities of the policy (the paper's
+    "revealed randomness"). On the log that it made, with `cmax=1`, a policy accepts
+    every round, whatever q ("idempotent self-evaluation"). A deterministic policy
+    accepts 1 / K of the rounds of a uniform logger of K actions. That is little if it
+    takes them in turn: the uniform policy has the same value and accepts all.
+
     If the policy learns, a single trace gives the value of its progressive-validation
     policy, `result.progressive_policy_`: a mixture of the policies along the trace. The
     standard error, the interval and `deviation_bound(delta, max_weight=M)` (Theorem 2;

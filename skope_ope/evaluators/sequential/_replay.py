@@ -113,7 +113,8 @@ class Replay(AcceptedMean):
 
     Notes
     -----
-    A log of L rounds gives about L / K accepted rounds, see `replay_log_length`.
+    A log of L rounds gives about L / K accepted rounds for any policy, also for one
+    that takes the K actions in turn, see `replay_log_length`.
     For stationary policies `confidence_interval(method="clopper_pearson")` is exact
     for 0/1 rewards, and `deviation_bound(delta, n_actions=K, value_bound=g)` is
     Theorem 2 of the paper for rewards in [0, 1]:

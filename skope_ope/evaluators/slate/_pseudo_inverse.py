@@ -80,9 +80,10 @@ class PseudoInverse(PseudoInverseEvaluator):
     :math:`1_s` has a one for the candidate in every slot. :math:`q_x = E_\pi[1_s|x]`
     are the slot marginals of the policy, and :math:`\Gamma_x = E_\mu[1_s 1_s^T|x]` the
     second moments of the logger. Unbiased if the value of a slate is a sum over its
-    slots, :math:`V(x, s) = 1_s^T \phi_x`, and :math:`q_x` is in the range of
-    :math:`\Gamma_x`. Its variance grows with the number of slots times candidates, not
-    with the number of slates. Read more in the :ref:`User Guide <slates>`.
+    slots, :math:`V(x, s) = 1_s^T \phi_x` (the linearity assumption), and :math:`q_x` is
+    in the range of :math:`\Gamma_x`, which the paper's absolute continuity implies. Its
+    variance grows with the number of slots times candidates, not with the number of
+    slates. Read more in the :ref:`User Guide <slates>`.
 
     Parameters
     ----------

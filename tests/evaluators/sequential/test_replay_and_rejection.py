@@ -9,8 +9,10 @@ from scipy.stats import t as student
 
 from skope_ope import (
     IPS,
+    UCB1,
     BanditLogs,
     ConstantPolicy,
+    DRns,
     EpsilonGreedy,
     LinUCB,
     RejectionSampling,
@@ -322,6 +324,30 @@ def test_too_large_a_constant_warns():
     for cmax in (0, -1.0, "logs"):
         with pytest.raises(ValueError, match="'cmax' parameter of RejectionSampling"):
             RejectionSampling(cmax=cmax).fit(logs)
+
+
+@pytest.mark.parametrize(
+    "evaluator", [Replay(), RejectionSampling(), DRns(q=0), DRns(q=0.05)], ids=str
+)
+def test_a_policy_that_cycles_is_accepted_in_one_round_of_k(
+    evaluator, global_random_seed
+):
+    """UCB1 takes equal actions in turn. DR-ns accepts the uniform policy always."""
+    n, k = 4000, 5
+    rng = np.random.RandomState(global_random_seed)
+    rounds = np.zeros((n, 1)), rng.randint(k, size=n), np.ones(n), np.full(n, 1 / k)
+    logs = BanditLogs(*rounds, actions=np.arange(k))
+    fitted = evaluator.set_params(random_state=global_random_seed).fit(logs)
+    error = np.sqrt(1 / k * (1 - 1 / k) / n)
+    accepted = quiet(fitted, UCB1()).accepted
+    turns = logs.action[accepted][: len(accepted) // k * k].reshape(-1, k)
+    assert (np.sort(turns, axis=1) == np.arange(k)).all()
+    assert abs(len(accepted) / n - 1 / k) < 4 * error
+    uniform = len(quiet(fitted, UniformPolicy()).accepted) / n
+    if isinstance(evaluator, DRns):
+        assert uniform == 1
+    else:
+        assert abs(uniform - 1 / k) < 4 * error
 
 
 @pytest.mark.parametrize("n_actions", [2, 5, 20])
