@@ -195,7 +195,7 @@ def read_table_logs(path, roles, *, format="csv", like=None, report=None, skip=F
     encoded = encoder.transform(features) if features else np.empty((n_rounds, 0))
     with errors_of_file(path, LINE_OF[format] and partial(LINE_OF[format], path)):
         logs = BanditLogs(encoded, actions=actions, **values)
-    logs._name_reward(roles.reward)
+    logs._name_reward(roles.named["reward"])
     extra = {key: columns[key] for key in roles.extra}
     return ReadLogs(logs, format, features, extra, encoder)
 
