@@ -13,6 +13,7 @@ import secrets
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from html import escape
 from importlib.metadata import version
@@ -31,6 +32,7 @@ from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._rules import plain_row
 from skope_ope.evaluators._value_table import ValueTable, warn_once
 from skope_ope.evaluators.base._question import SINGLE, policies_by_name
+from skope_ope.evaluators.core._implied_weights import allowing_for
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_rows import column_words, combined
 from skope_ope.logs._shown_numbers import wrapped
@@ -358,6 +360,7 @@ def report_of(
     comparison, warned = comparison_of(
         values, policies, logs, baseline, level, evaluator, accepted
     )
+    table = _allowing_for_regions(table, comparison)
     fixed = {n: p for n, p in policies.items() if not isinstance(p, AdaptivePolicy)}
     of_log, of_policies = audits(fixed, logs) if audited is None else audited
     found = Report(
@@ -373,6 +376,17 @@ def report_of(
         provenance=(dict(about) | fingerprint(logs), versions()),
     )
     return found, warned
+
+
+def _allowing_for_regions(table, comparison):
+    """Return the table of values that allow for what those of a comparison do."""
+    found = {name: value._find_reach for name, value in comparison.items()}
+    shares = {name: getattr(one, "regional", None) for name, one in found.items()}
+    out = copy(table)
+    out._values = {
+        key: allowing_for(one, shares.get(key[0])) for key, one in table.items()
+    }
+    return out
 
 
 def _question(comparison):

@@ -240,10 +240,15 @@ def with_regions(value, logs, weights):
     if not known or not find.extremes.implied[-1]:  # weights by a mixture of loggers
         return _warned(value, logs, *weights())
     share, _ = regional_share(logs, terms.numbers[0], value._rows.design.omega)
-    if not share > 0:
+    return allowing_for(value, share)
+
+
+def allowing_for(value, share):
+    """Return a value whose intervals allow for what regions lack of its policy."""
+    if not (share and getattr(value._find_reach, "regional", None) is not None):
         return value
     out = copy(value)
-    out._find_reach = copy(find)
+    out._find_reach = copy(value._find_reach)
     out._find_reach.regional = share
     out.__dict__.pop("_usual_reach", None)
     return out

@@ -16,6 +16,7 @@ from skope_ope import (
     audit,
     compare_policies,
     evaluate,
+    report,
     scan_logs,
     summarize,
 )
@@ -241,6 +242,20 @@ def test_a_bound_of_the_weights_says_nothing_of_regions():
     assert gain.confidence_interval()[0] > 0  # and the true gain is below zero
     assert found.decision == "undecided"
     assert found.differences["one"].confidence_interval()[0] < -0.01
+
+
+def test_all_values_of_a_report_allow_for_regions():
+    logs, _ = shared_hole()
+    found = report({"one": ConstantPolicy(1)}, logs, random_state=0)
+    assert_allclose(
+        found.values["one", found.evaluator].confidence_interval(),
+        found.comparison["one"].confidence_interval(),
+    )
+    alone = evaluate(ConstantPolicy(1), logs, random_state=0)
+    for name, value in alone.items():
+        low, high = found.values["one", name].confidence_interval()
+        before = value.confidence_interval()
+        assert low <= before[0] and high > before[1] + 0.02
 
 
 def test_more_rounds_do_not_fill_a_region():
