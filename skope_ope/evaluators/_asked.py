@@ -136,10 +136,10 @@ def default_rows(question, sums):
     if sums:
         doubtful.append((has_many_terms, ALL_PRODUCTS))
     for lacks, need in doubtful:
-        gone = [name for name, one in rows.items() if lacks(one)]
-        if len(gone) < len(rows):  # otherwise the first of them says what is wrong
-            rows = {name: one for name, one in rows.items() if name not in gone}
-            left_out = left_out | dict.fromkeys(gone, need)
+        lost = [name for name, one in rows.items() if lacks(one)]
+        if len(lost) < len(rows):  # otherwise the first of them says what is wrong
+            rows = {name: one for name, one in rows.items() if name not in lost}
+            left_out = left_out | dict.fromkeys(lost, need)
     return rows, left_out
 
 

@@ -23,7 +23,7 @@ from skope_ope.evaluators.core._logged_value import logged_value_of_sums
 from skope_ope.evaluators.core._loggers import doubt_of_parts
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._requires import LogFacts
-from skope_ope.evaluators.core._rows import RowsGone
+from skope_ope.evaluators.core._rows import DroppedRows
 from skope_ope.evaluators.core._summary import (
     LOGGER,
     refuse_unstated_model,
@@ -193,7 +193,7 @@ class ValuesOfSums:
         name = next(iter(self.evaluators)) if evaluator is None else evaluator
         summary = sums.by_evaluator[name][LOGGER]
         about = self._about(sums, (name, LOGGER, None))
-        rows = RowsGone(sums.n, summary.sums.frame, self.counted)
+        rows = DroppedRows(sums.n, summary.sums.frame, self.counted)
         return logged_value_of_sums(summary, sums.log, rows, **about)
 
     def _acts_alike(self, policy, other=None):
@@ -239,7 +239,7 @@ class ValuesOfSums:
             estimate, known = known_of_sums(evaluator, summary, sums.log, sums.n)
         value = PolicyValue(
             estimate,
-            RowsGone(sums.n, estimate.frame, self.counted),
+            DroppedRows(sums.n, estimate.frame, self.counted),
             estimator=type(evaluator).__name__,
             leaves_bias_out=evaluator.leaves_bias_out,
             by=by,
@@ -288,7 +288,7 @@ class ValuesOfSums:
         estimate = GivenEstimate(nan, nan, 0.0, None, Frame(np.zeros(1, dtype=int)))
         return PolicyValue(
             estimate,
-            RowsGone(part.n, estimate.frame),
+            DroppedRows(part.n, estimate.frame),
             estimator=f"{type(self.evaluators[name]).__name__} of {label!r}",
             warnings=[SupportWarning(NO_GROUP_VALUE, nan)],
         )

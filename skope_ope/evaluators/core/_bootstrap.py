@@ -171,7 +171,7 @@ class _Part:
                 "would have to repeat. Use 'auto'."
             )
         estimate, self.design = self.estimate, self.rows.design
-        if self.rows.gone and not estimate.frame.clustered:
+        if self.rows.dropped and not estimate.frame.clustered:
             raise ValueError(
                 f"{name} was made from merged sums, which hold no rounds to draw from. "
                 "Give the logs their group=... and groups are drawn, or use 'auto'."

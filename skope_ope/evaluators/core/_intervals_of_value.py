@@ -199,7 +199,7 @@ class IntervalsOfValue:
         """
         if not 0 < delta < 1:
             raise ValueError(f"delta must lie in (0, 1), got {delta}.")
-        if not self._walked:
+        if not self._of_sequence:
             self._rows.check_known("deviation_bound")
         if self._bound is None:
             raise ValueError(

@@ -317,7 +317,9 @@ class LargestDeviation:
         """Return the estimate whose sums are in two halves, where rounds tell these."""
         estimate, rows = value._estimate, value._rows
         known = estimate.sums is None or estimate.sums.joint.has_halves
-        return estimate if known or rows.gone else rows.estimate(estimate, halves=True)
+        return (
+            estimate if known or rows.dropped else rows.estimate(estimate, halves=True)
+        )
 
     def effective_rounds(self, value):
         """Return (sum w)^2 / sum w^2 of either half, and of the rounds with rewards."""

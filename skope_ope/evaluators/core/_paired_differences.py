@@ -21,7 +21,7 @@ from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate, difference, spread_estimate
 from skope_ope.evaluators.core._reach import DifferenceReach
-from skope_ope.evaluators.core._rows import RowsGone
+from skope_ope.evaluators.core._rows import DroppedRows
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 
 if TYPE_CHECKING:
@@ -168,9 +168,9 @@ class PairedDifferences:
                 f"{mine} and {others}: a paired difference needs both policies "
                 "summarized over the same files and row groups."
             )
-        if self._rows.gone or other._rows.gone:
+        if self._rows.dropped or other._rows.dropped:
             estimate = self._estimate_of_joint_less(other)
-            rows = RowsGone(self.n_rounds, estimate.frame, mine)
+            rows = DroppedRows(self.n_rounds, estimate.frame, mine)
         else:
             with beyond_floats():
                 estimate = self._estimate_of_sums_less(other)
@@ -192,7 +192,7 @@ class PairedDifferences:
             owners = self._owner, other._owner
             return self._joint.difference(owners, (self._estimate, other._estimate))
         pair = self, other
-        if any(one._walked for one in pair) and not all(map(_has_clusters, pair)):
+        if any(one._of_sequence for one in pair) and not all(map(_has_clusters, pair)):
             raise ValueError(
                 f"the gain of {self.estimator} over {other.estimator} is not "
                 "known: the rounds that both took were read and dropped. Subtract "

@@ -178,7 +178,7 @@ def _checked(value, method):
             "keep them when they are pickled or sent from another process. Evaluate "
             f"without n_jobs, or ask for it before. {instead}"
         )
-    if value._rows.gone:
+    if value._rows.dropped:
         raise ValueError(
             f"method={method!r} needs the weight and the reward of every round, and "
             "this value comes from merged sums. Use 'auto', 'student', or "

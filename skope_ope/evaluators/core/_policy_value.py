@@ -30,7 +30,7 @@ from skope_ope.evaluators.core._lift import RelativeGains
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
-from skope_ope.evaluators.core._rows import RowsGone
+from skope_ope.evaluators.core._rows import DroppedRows
 from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
 from skope_ope.evaluators.core._verdict import Verdict, VerdictThresholds, verdict_on
@@ -117,7 +117,7 @@ class PolicyValue(
     _pair = None  # the two values of a difference
     _resamples = True  # whether its rounds may be drawn anew, each by itself
     _inherited = None  # `Evidence` of the values that it was made from
-    _walked = False  # whether it was found along the rounds, in their order
+    _of_sequence = False  # whether it was found along the rounds, in their order
 
     def __init__(
         self,
@@ -263,7 +263,7 @@ class PolicyValue(
     @cached_property
     def _deviations_of_rounds(self):
         """The same from the rounds; None where they are gone."""
-        if self._rows.gone:
+        if self._rows.dropped:
             return None
         n, design = self.n_rounds, self._rows.design
         with beyond_floats():
@@ -360,7 +360,7 @@ class PolicyValue(
     def _of_weights(self, estimate, find, weighted):
         """Return the value of the same rounds by `WeightedRounds` alone."""
         rows = weighted.rows
-        rows = RowsGone(self.n_rounds, estimate.frame) if rows is None else rows
+        rows = DroppedRows(self.n_rounds, estimate.frame) if rows is None else rows
         about = {"joint": self._joint, "owner": weighted.job, "origin": self._origin}
         return self._derived(estimate, rows, estimator="SNIPS", reach=find, **about)
 
@@ -421,7 +421,7 @@ class PolicyValue(
         if self._pair is not None:
             state["_estimate"] = self._estimate.with_round_values(None)
         rows = self._rows
-        state["_rows"] = RowsGone(rows.n_rounds, self._estimate.frame, rows.counted)
+        state["_rows"] = DroppedRows(rows.n_rounds, self._estimate.frame, rows.counted)
         state["_find_plain_weights"] = state["_plain_weights"] = None
         return state
 

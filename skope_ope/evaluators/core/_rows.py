@@ -79,7 +79,7 @@ def run_together(sources, take, offset):
 class Rows:
     """Terms and design of the rounds of an estimate."""
 
-    gone = False  # whether they were dropped after they had been summed
+    dropped = False  # whether they were dropped after they had been summed
     of_sums = False  # whether merged sums outlive them
     _row_id = _upper = None
 
@@ -231,12 +231,12 @@ class Rows:
         }
 
 
-class RowsGone:
+class DroppedRows:
     """Stands where a `PolicyValue` has its rounds, and knows that there are none."""
 
     logs = at_hand = row_id = left_out = _row_id = _terms = None
     n_left_out = 0
-    come_in_blocks, gone, of_sums = False, True, True
+    come_in_blocks, dropped, of_sums = False, True, True
 
     def __init__(self, n_rounds, frame, counted=None):
         self.n_rounds, self.design, self.counted = n_rounds, frame, counted

@@ -51,7 +51,7 @@ class ValuesOfGroups:
         """
         if isinstance(key, str) and key in self._columns:
             return self._asked_by(key)
-        if self._rows.gone:
+        if self._rows.dropped:
             self._refuse_by(key)
         places = self._places(key)
         if not self._independent_rounds:
@@ -124,7 +124,7 @@ class ValuesOfGroups:
         # Rounds are taken by their timestamps where the logs have some, else as they
         # are stored. Each value is estimated anew; a reward model stays as it is.
         rows = self._rows
-        if rows.gone:
+        if rows.dropped:
             raise ValueError(
                 "the value of the first rounds is not known from merged sums. Add the "
                 "summaries of the parts one after the other, and show their values; or "

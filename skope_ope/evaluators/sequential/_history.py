@@ -28,7 +28,7 @@ from skope_ope.evaluators.core._reach import (
     range_only,
 )
 from skope_ope.evaluators.core._rounds import PositiveRounds
-from skope_ope.evaluators.core._rows import Rows, RowsGone
+from skope_ope.evaluators.core._rows import DroppedRows, Rows
 from skope_ope.evaluators.sequential._history_sums import (
     PassResult,
     TermSums,
@@ -231,7 +231,7 @@ class History:
         self._evaluator, self.parts, self.facts = evaluator, parts, facts
         self.restarts = parts[0].restarts  # the policy at the start of its histories
         self.adaptive = self.restarts is not None  # whether the policy learns
-        self.gone = parts[0].sums is not None  # whether its rounds were dropped
+        self.dropped = parts[0].sums is not None  # whether its rounds were dropped
         # The logs, or `LogSums` that answer what findings ask of logs
         self.log, self.n_rounds = facts.log, facts.n_rounds
         self.horizon = evaluator.horizon  # accepted rounds of a trajectory; None: all
@@ -272,7 +272,7 @@ class History:
     @property
     def progressive_policy(self):
         """The policy that a single trace of a policy that learns values, or None."""
-        if self.gone or not (self.adaptive and self._evaluator._is_progressive):
+        if self.dropped or not (self.adaptive and self._evaluator._is_progressive):
             return None
         (part,) = self.parts
         trace = part.trace
@@ -286,7 +286,7 @@ class History:
     @cached_property
     def acceptance_ratios(self):
         """Acceptance ratio c in use at every row; None where the rounds are gone."""
-        if self.gone:
+        if self.dropped:
             return None
         return _of_all([part.trace.c for part in self.parts])
 
@@ -329,8 +329,8 @@ class History:
 
     def rows(self, estimate, counted=None):
         """Return the rounds behind an estimate."""
-        if self.gone:
-            return RowsGone(self.n_rounds, estimate.frame, counted)
+        if self.dropped:
+            return DroppedRows(self.n_rounds, estimate.frame, counted)
         return Rows(self._design, self._ratio_terms, logs=self.log)
 
     def _ratio_terms(self):
@@ -342,7 +342,7 @@ class History:
     def given(self, error, freedom):
         """Return the estimate whose standard error is known from elsewhere."""
         frame, values = Frame(np.array([self.n_rounds])), None
-        if not self.gone:
+        if not self.dropped:
             values = self.round_values()
         numbers = self.trajectories.value, error, freedom, values, frame
         return GivenEstimate(*numbers, combine=ratio)
@@ -350,7 +350,7 @@ class History:
     def spread(self, freedom):
         """Return the estimate whose error is the spread of the only trajectory."""
         value, n = self.trajectories.value, self.n_rounds
-        if not self.gone:
+        if not self.dropped:
             about = value, self.round_values(), self._design, freedom
             return spread_estimate(*about, combine=ratio)
         if self.parts[0].sums.joint is not None:
@@ -374,7 +374,7 @@ class History:
         found, limits = self.trajectories, known_range(self.log)
         alone = not self.adaptive and len(found.terms) == 1
         alone = alone and self._evaluator._is_linear
-        if self.gone:
+        if self.dropped:
             return self._stated_reach(estimate, limits, alone)
         if not alone:
             return range_only(limits)  # trajectories and parts are few, and alike

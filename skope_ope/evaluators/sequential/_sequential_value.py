@@ -9,7 +9,7 @@ import numpy as np
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._rows import RowsGone
+from skope_ope.evaluators.core._rows import DroppedRows
 from skope_ope.evaluators.sequential._history import linearised
 
 OWN = "the policy's own value"
@@ -22,7 +22,7 @@ class SequentialValue(PolicyValue):
     # Of a log that was read in parts the rounds were dropped: what needs all of them
     # raises, and says what to do.
 
-    _walked = True
+    _of_sequence = True
 
     def __init__(
         self, estimate, history, *, policy, bound_terms, counted=None, **about
@@ -136,12 +136,12 @@ class SequentialValue(PolicyValue):
             return super()._paired_of_sums(other)
         value = self.value - other.value
         estimate, _ = self._paired_estimate(other, value, None)
-        rows = RowsGone(self.n_rounds, estimate.frame, mine)
+        rows = DroppedRows(self.n_rounds, estimate.frame, mine)
         out = self._difference_from(other, estimate, rows)
         return self, other, out._resting_on(self, other), ()
 
     def __getstate__(self):
-        if self._rows.gone:
+        if self._rows.dropped:
             return super().__getstate__()
         learned = self.learned_policy  # it may need the rounds, which stay behind
         given = {"learned_policy": learned, "_last_trajectory": None, "_policy": None}
