@@ -5,18 +5,28 @@
 
 import json
 import re
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GroupKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 import skope_ope as ope
-from skope_ope import IPS, BanditLogs
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ClassifierPolicy,
+    ConstantPolicy,
+    PolicyScorer,
+    audit,
+    evaluate,
+)
+from skope_ope.__main__ import main
 from skope_ope.logs import HashKFold
 from skope_ope.readers import read_jsonl, read_open_bandit
 from tests.readers.test_read_open_bandit import HEADER, ROWS
@@ -282,3 +292,44 @@ def test_hints_of_options_follow_the_parameter_that_is_wrong(monkeypatch):
     monkeypatch.setattr(_sklearn, "scikit_learns_validation", reworded)
     with pytest.raises(ValueError, match=r"wrong Did you mean 'balanced'"):
         ope.MultiLoggerDR(pooling="balnced").fit(LOGS)
+
+
+def test_yes_and_no_are_written_as_numbers(tmp_path, capsys):
+    path = tmp_path / "yes.csv"
+    rows = [f"a,{'yes' if k % 3 else 'no'},0.5" for k in range(30)]
+    path.write_text("\n".join(["action,clicked,p", *rows]))
+    given = ["--action", "action", "--reward", "clicked", "--propensity", "p"]
+    assert main(["evaluate", str(path), *given, "--policy", "uniform"]) != 0
+    told = capsys.readouterr().err
+    assert "Write 1 for yes and 0 for no" in told and "drop the row" not in told
+
+
+def test_the_name_of_an_action_is_no_policy():
+    logs = BanditLogs(np.zeros((4, 1)), ["a", "b", "a", "b"], [1, 0, 1, 0], 0.5)
+    with pytest.raises(ValueError, match=r"ConstantPolicy\('b'\)"):
+        evaluate("b", logs)
+    evaluate(ConstantPolicy("b"), logs, evaluators=["IPS"])
+
+
+def test_a_search_without_scores_chose_nothing():
+    random = np.random.default_rng(0)
+    x, action = random.random((90, 2)), random.integers(0, 2, 90)
+    logs = BanditLogs(x, action, random.integers(0, 2, 90), 0.5)
+    grid = {"epsilon": [0.1, 0.2]}
+    search = GridSearchCV(ClassifierPolicy(LogisticRegression()), grid, cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(logs)
+    with pytest.raises(ValueError, match="scoring=PolicyScorer"):
+        evaluate(search, logs)
+    search.set_params(scoring=PolicyScorer(IPS())).fit(logs)
+    evaluate(search, logs, evaluators=["IPS"])
+
+
+def test_lists_in_a_column_are_audited():
+    random = np.random.default_rng(0)
+    lists = [[k % 3] * (1 + k % 2) for k in range(200)]
+    frame = pandas.DataFrame({"x": random.random(200), "lists": lists})
+    logs = BanditLogs(frame, random.integers(0, 2, 200), random.random(200), 0.5)
+    assert audit(logs).findings is not None
+    assert audit(ConstantPolicy(1), logs).findings is not None

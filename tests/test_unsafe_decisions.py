@@ -317,3 +317,29 @@ def test_no_step_scorer_or_search_tests_estimates(monkeypatch):
     evaluate(ConstantPolicy(1), logs)
     with pytest.raises(AssertionError, match="a test of estimated"):
         compare_policies({"new": ConstantPolicy(1)}, logs)
+
+
+def test_a_mean_weight_above_one_blames_the_log_for_all_policies():
+    # half of the visits without a click were dropped, and no weight says so
+    random = np.random.default_rng(0)
+    high = random.random(40_000) < 0.5
+    action = random.integers(0, 3, 40_000)
+    mean = np.where(action == high, 0.4, 0.1)
+    mean[action == 2] = 0.3
+    reward = random.random(40_000) < mean
+    kept = reward | (random.random(40_000) < 0.5)
+    context = high[:, None].astype(float)
+    logs = BanditLogs(context, action, reward.astype(float), 1 / 3)[kept]
+    rule = FunctionPolicy(lambda X: np.eye(3)[np.asarray(X)[:, 0].astype(int)])
+    both = compare_policies({"rule": rule, "two": ConstantPolicy(2)}, logs)
+    found = {name: [one.name for one in v.warnings] for name, v in both.items()}
+    assert "mean_weight" in found["rule"] and "mean_weight" in found["two"]
+    assert both.decision == "undecided" and "mean_weight" in both.sentence
+    alone = compare_policies({"two": ConstantPolicy(2)}, logs)
+    assert "mean_weight" not in [one.name for one in alone["two"].warnings]
+    # numbers for the logged actions alone may be wrong themselves
+    logged = random.random(len(logs))
+    given = {"half": logged, "two": ConstantPolicy(2)}
+    both = compare_policies(given, logs, evaluator="SNIPS")
+    assert "mean_weight" in [one.name for one in both["half"].warnings]
+    assert "mean_weight" not in [one.name for one in both["two"].warnings]

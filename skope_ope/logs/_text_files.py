@@ -478,6 +478,8 @@ def _fault(block):
 
 TEXTS_TRIED = 100  # texts that tell whether others may be of a type
 DROP = "Correct or drop the row."
+ANSWERS = {"yes", "no", "y", "n", "t", "f"}
+YES_OR_NO = "Write 1 for yes and 0 for no, in all rows: a row dropped for it misleads."
 # words for missing, in any case and with blanks around them; "none" only in place of a
 # number, as a label it may be an action: to do nothing
 MISSING = {"", "na", "n/a", "nan", "null"}
@@ -534,7 +536,10 @@ def cell_labels(name, texts, kinds=None, remedy=DROP):
 def bad_cell(name, texts, text, expected, if_missing=DROP):
     """Return the error for a text in a column."""
     found, more = f"is {quoted(text)}", ""
-    remedy = (expected == "a number" and several_numbers(text)) or DROP
+    remedy = DROP
+    if expected == "a number":
+        answer = YES_OR_NO if text.strip().lower() in ANSWERS else ""
+        remedy = several_numbers(text) or answer or DROP
     if not text.strip():
         found, remedy = "is missing", if_missing
     elif is_missing_word(text) and expected == "a label":

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
 from typing import Any, Literal
 
 import numpy as np
@@ -112,6 +113,11 @@ def resolve_policy(policy, logs):
     refuse_lazy(logs)
     if isinstance(policy, str):
         if policy not in logs.columns:
+            if policy in logs.actions.tolist():
+                raise ValueError(
+                    f"policy {policy!r} is an action of the logs. The policy that "
+                    f"always takes it is ConstantPolicy({policy!r})."
+                )
             raise ValueError(
                 f"policy {policy!r} is not a column of the logs (they have "
                 f"{sorted(logs.columns)}).{meant(policy, logs.columns)} Add it with "
@@ -133,6 +139,12 @@ def unwrap(policy):
     """Policy inside a finished search or a FrozenEstimator."""
     while True:
         if hasattr(policy, "best_estimator_"):
+            best = getattr(policy, "best_score_", None)
+            if isinstance(best, float) and isnan(best):
+                raise ValueError(
+                    "the search has only scores that are NaN, so its choice means "
+                    "nothing. Pass scoring=PolicyScorer(evaluator), and fit it again."
+                )
             policy = policy.best_estimator_
         elif type(policy).__name__ == "FrozenEstimator":
             policy = policy.estimator

@@ -22,7 +22,8 @@ class MalformedLineError(ValueError):
 
 
 def _refuse_nan(constant):
-    raise MalformedLineError(f"{constant} is not a finite number; drop it")
+    text = f"{constant} is not a finite number; write null where none is known"
+    raise MalformedLineError(text)
 
 
 def _unique(pairs):

@@ -96,7 +96,7 @@ def _cut(line, known):
     if start < 1 or line[start - 1] not in "{, " or line.count('"_multi"') > 1:
         return line, None
     first = start + len(MULTI)
-    blank = " " if line[first] == " " else ""
+    blank = " " if line[first : first + 1] == " " else ""
     stops = [line.find(end, first) for end in ("}]}}", f'}}]}},{blank}"')]
     if line.endswith("}]}"):
         stops.append(len(line) - 3)

@@ -114,13 +114,17 @@ def gains(comparison):
         rows.append(_row(_cell_lines(name, answer), bar, lines))
     ticks = axis(scale, lambda x: figure(x, sign="+"))
     rows.append(_row("", ticks, ""))
+    shown = [
+        outcome.relative(comparison.lifts[one["policy"]], level) for one in records
+    ]
     what, together = outcome.gain_word, ", all together" * (len(records) > 1)
     below = (
         f"{what.capitalize()} compared with {comparison._against}, in {outcome.unit}; "
         f"the bars are {level_text(comparison.level)} intervals{together}. The dashed "
-        f"line is no {what}. An empty mark: cannot tell. Relative {what}s, in percent, "
-        "are not shown where the base is near or below 0."
+        f"line is no {what}. An empty mark: cannot tell."
     )
+    if None in shown:
+        below += f" No relative {what} is shown where the base is near or below 0."
     return element("figure", *rows, element("figcaption", below))
 
 

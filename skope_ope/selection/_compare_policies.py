@@ -46,7 +46,7 @@ from skope_ope.evaluators.base._question import (
 )
 from skope_ope.evaluators.base._summed_values import sums_of
 from skope_ope.evaluators.core._engine import terms_of
-from skope_ope.evaluators.core._evidence import rests_on_propensities
+from skope_ope.evaluators.core._evidence import MEAN_WEIGHT, rests_on_propensities
 from skope_ope.evaluators.core._implied_weights import only_propensities, with_regions
 from skope_ope.evaluators.core._logged_value import logged_value
 from skope_ope.evaluators.core._paired_differences import on_common_rounds
@@ -197,7 +197,10 @@ def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
         evaluator, _ = bare(evaluator, lazy)
         _refuse_walks(evaluator)
     question = with_evaluators(question, {"": evaluator}, sums=True)
-    few = all_rows(question.logs, MOST_READ, n_jobs)
+    # contexts tell which regions lack rounds, also where no policy looks at them
+    told = lazy.roles.get("logging_proba")
+    wanted = question.logs if told else question.whole
+    few = all_rows(wanted, MOST_READ, n_jobs)
     if few is not None:
         refuse_learning_policies(policies)
         evaluator = _with_hash_folds(evaluator)
@@ -241,11 +244,31 @@ def _compare_rounds(policies, logs, evaluator, how, **asked):
 
 def _doubted(values, logs):
     """Return values that know what was found of their propensities, and warnings."""
+    values = _of_wrong_logs(values)
     estimated = getattr(logs, "propensity_estimated", False)
     if not (estimated and any(map(rests_on_propensities, values.values()))):
         return values, []
     warned = warnings_of(logs._estimated_propensity_findings[1])
     return {name: one._with_warnings(warned) for name, one in values.items()}, warned
+
+
+def _of_wrong_logs(values):
+    """Return values that know of a mean weight above one of another policy."""
+    # Probabilities of all actions sum to one, whatever the policy: so the log is wrong,
+    # and with it all values that rest on its propensities.
+    found = {
+        warning
+        for one in values.values()
+        if one._evidence.support_known and one.diagnostics.get("mean_weight", 0.0) > 1
+        for warning in one.warnings
+        if warning.name == MEAN_WEIGHT
+    }
+    return {
+        name: one
+        if not rests_on_propensities(one) or found & set(one.warnings)
+        else one._with_warnings(found)
+        for name, one in values.items()
+    }
 
 
 def _with_hash_folds(evaluator):

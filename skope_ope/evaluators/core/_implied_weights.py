@@ -259,6 +259,8 @@ def _warned(value, logs, w, omega):
     # as the share of the range by which the limits would be further
     p, (low, high) = logs.propensity, value._interval(0.95)
     worst, best = known_range(logs) or logs._reward_extremes
+    if not best > worst:
+        return value
     entering = None if omega is None else omega > 0
     largest = float(w.max())
     mass = implied_mass(w, p, omega, entering, largest, float(p.max()))

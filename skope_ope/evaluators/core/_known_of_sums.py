@@ -158,6 +158,6 @@ def _reach(evaluator, summary, log):
         summary.weighted,
         summary.bound,
         None if summary.job is None else summary.job.kept.n,
-        counts.heaviest,
+        counts.weights,
         float(summary.tally.largest.max()) if weighted else inf,
     )

@@ -6,14 +6,14 @@ A round value is linear in the reward, and between the extremes of the weight an
 model values it is furthest from the estimate at one of their ends. So extremes say what
 all rounds would, for rounds in memory, files, lazy frames and merged days alike.
 
-With a sample weight :math:`\omega` it is furthest by :math:`\omega` times as much. With
-the largest sample weight :math:`o_k` that was logged with reward k, a round has
+With a sample weight :math:`\omega` it is furthest by :math:`\omega` times as much.
+Where sample weights follow from the reward, as in a log of all clicks and few other
+rounds, and with the largest one :math:`o_k` that was logged with reward k, a round has
 
 .. math:: \omega \le o_k, \qquad w \le \max_i w_i, \qquad
     \omega w \le \max_i \omega_i w_i.
 
-In a log of all clicks and few other rounds no click is as heavy as these. A reward that
-was not logged may be as heavy as any.
+Otherwise, and with a reward that was not logged, it may be as heavy as any.
 """
 
 from copy import copy
@@ -270,7 +270,7 @@ class LargestDeviation:
         weighted=None,
         bound=None,
         n_rounds=None,
-        heaviest=None,
+        sample_weights=None,
         joint=inf,
     ):
         # `extremes`: what the rounds may be, or a function that looks at them
@@ -281,7 +281,7 @@ class LargestDeviation:
         self.weighted, self.bound = weighted, bound
         self.n_rounds = n_rounds  # of the whole log, where a parameter follows it
         # Largest sample weights, see `RoundCounts`; and times importance weights
-        self.heaviest, self.joint = heaviest or {}, joint
+        self.sample_weights, self.joint = sample_weights or {}, joint
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a value, or None where no range is known."""
@@ -361,12 +361,14 @@ class LargestDeviation:
         asked = self.evaluator.requires.weights and self.regional is not None
         if logs is None or not asked or not only_propensities(logs):
             return out
+        omega = rows.design.omega
+        if omega is not None:
+            places = places[omega[places] > 0]
+            omega = omega[places]
         w, p = rows.numbers[0][places], logs.propensity[places]
-        omega = None if rows.design.omega is None else rows.design.omega[places]
-        out.part = Extremes({None: float(w.max())})
-        entering = None if omega is None else omega > 0
-        about = omega, entering, float(w.max()), float(p.max())
-        out.part.implied = implied_mass(w, p, *about)
+        largest, most = float(w.max(initial=0.0)), float(p.max(initial=0.0))
+        out.part = Extremes({None: largest})
+        out.part.implied = implied_mass(w, p, omega, None, largest, most)
         return out
 
     def _within(self, limits, value, max_weight=None, error=None):
@@ -460,8 +462,8 @@ class LargestDeviation:
 
     def _sample_weights(self, limits, frame):
         """Return the largest sample weight by reward: those logged, and both ends."""
-        found = dict.fromkeys(limits, self.heaviest.get(inf, inf)) | self.heaviest
-        found.pop(inf, None)
+        known = {reward: most for reward, (_, most) in self.sample_weights.items()}
+        found = dict.fromkeys(limits, known.pop(inf, inf)) | known
         return {reward: min(omega, frame.heaviest) for reward, omega in found.items()}
 
     def _joint(self, largest):

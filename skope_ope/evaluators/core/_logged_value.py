@@ -85,7 +85,7 @@ class MeanDeviation(LargestDeviation):
     regional = None
 
     def __init__(self, limits, counts):
-        about = {"seen": counts.reward_range, "heaviest": counts.heaviest}
+        about = {"seen": counts.reward_range, "sample_weights": counts.weights}
         super().__init__(_MeanReward(), limits, Extremes(), **about)
 
     def _largest(self, strata, max_weight, spare):

@@ -9,6 +9,7 @@ the whole.
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
 
 import numpy as np
@@ -30,7 +31,7 @@ class RoundCounts:
     loggers: list
     counts: np.ndarray
     reward_range: tuple = (inf, -inf)
-    heaviest: dict = field(default_factory=dict)  # sample weights, see `by_reward`
+    weights: dict = field(default_factory=dict)  # sample weights, see `by_reward`
 
     @classmethod
     def of(cls, part):
@@ -63,7 +64,7 @@ class RoundCounts:
 
     def of_loggers(self):
         """Return the numbers where the loggers stand for the actions."""
-        about = self.counts.sum(axis=1)[None], self.reward_range, self.heaviest
+        about = self.counts.sum(axis=1)[None], self.reward_range, self.weights
         return RoundCounts(self.n, self.mass, self.loggers, [None], *about)
 
     def __add__(self, other):
@@ -79,8 +80,10 @@ class RoundCounts:
             counts[place] += one.counts
         limits = both_ranges(self.reward_range, other.reward_range)
         n, mass = self.n + other.n, self.mass + other.mass
-        heaviest = by_reward([*self.heaviest.items(), *other.heaviest.items()])
-        return RoundCounts(n, mass, actions, loggers, counts, limits, heaviest)
+        weights = by_reward(
+            [*rows_by_reward(self.weights), *rows_by_reward(other.weights)]
+        )
+        return RoundCounts(n, mass, actions, loggers, counts, limits, weights)
 
     def to_table(self):
         """Return the numbers as a dict of arrays."""
@@ -89,7 +92,7 @@ class RoundCounts:
             "actions": texts_of_labels(self.actions),
             "loggers": texts_of_labels(self.loggers),
             "counts": self.counts,
-            "heaviest": np.array(list(self.heaviest.items()), float).reshape(-1, 2),
+            "weights": np.array(rows_by_reward(self.weights), float).reshape(-1, 3),
         }
 
     @classmethod
@@ -97,33 +100,49 @@ class RoundCounts:
         """Return the numbers that `to_table` wrote."""
         n, mass, *limits = table["numbers"].tolist()
         labels = labels_of_texts(table["actions"]), labels_of_texts(table["loggers"])
-        about = table["counts"], tuple(limits), dict(table["heaviest"].tolist())
+        weights = {
+            reward: (low, high) for reward, low, high in table["weights"].tolist()
+        }
+        about = table["counts"], tuple(limits), weights
         return cls(int(n), mass, *labels, *about)
 
 
-def by_reward(pairs):
-    """Return the largest sample weights by reward; inf: of more rewards, as one."""
+def by_reward(rows):
+    """Return the range of the sample weights by reward; inf: of all rewards."""
+    # Rewards are told apart where their weights are: then the weights follow from the
+    # reward, as where most rounds without one were dropped. Otherwise a reward may be
+    # as heavy as any, though no such round was met.
     found = {}
-    for reward, omega in pairs:
-        found[reward] = max(found.get(reward, 0.0), omega)
-    if inf in found or len(found) > MOST_REWARDS:
-        return {inf: max(found.values())}
+    for reward, least, most in rows:
+        low, high = found.get(reward, (inf, 0.0))
+        found[reward] = min(low, least), max(high, most)
+    spans = sorted(found.values())
+    apart = all(one[1] < other[0] for one, other in pairwise(spans))
+    if inf in found or len(found) > MOST_REWARDS or not apart:
+        return {inf: (spans[0][0], max(most for _, most in spans))}
     return found
+
+
+def rows_by_reward(found):
+    """Return what `by_reward` takes, of what it returns."""
+    return [(reward, *span) for reward, span in found.items()]
 
 
 def _heaviest(part):
     """Return those of the rounds that enter."""
     reward, omega, found = part.all_logs.reward, part.omega, {}
     if omega is None:
-        return {inf: 1.0}
+        return {inf: (1.0, 1.0)}
     for block in blocks(len(reward)):
-        left, some = omega[block.rows], reward[block.rows]
-        while left.any():  # the heaviest round of all is that of its reward
-            k = int(left.argmax())
-            found = by_reward([*found.items(), (float(some[k]), float(left[k]))])
+        some, weights = reward[block.rows], omega[block.rows]
+        some, weights = some[weights > 0], weights[weights > 0]
+        while len(some):
+            same = some == some[0]
+            span = float(weights[same].min()), float(weights[same].max())
+            found = by_reward([*rows_by_reward(found), (float(some[0]), *span)])
             if inf in found:
-                return {inf: float(omega.max())}
-            left = np.where(some == some[k], 0.0, left)
+                return {inf: (float(omega[omega > 0].min()), float(omega.max()))}
+            some, weights = some[~same], weights[~same]
     return found
 
 

@@ -239,7 +239,7 @@ class FramePass(JobPlan):
             for what, reads in readers.items():
                 setattr(found, what, {key: read(found) for key, read in reads.items()})
             if by is None:
-                found.log, found.counts.heaviest = log(found), self._by_reward(some)
+                found.log, found.counts.weights = log(found), self._by_reward(some)
         return out
 
     def _implied(self, answers, keys):
@@ -261,16 +261,23 @@ class FramePass(JobPlan):
         return answers
 
     def _by_reward(self, answers):
-        """Return the largest sample weights by reward, see `RoundCounts`."""
-        omega, found = self.logs.omega, {inf: self.heaviest(answers)[1]}
+        """Return the sample weights by reward, see `RoundCounts`."""
+        omega, found = self.logs.omega, {inf: self.heaviest(answers)}
         if omega is None or not self.first.has_few_rewards:
             return found
         asking = Asking(self.query)
-        largest = asking.largest(omega)
+        ends = asking.least(omega), asking.largest(omega)
         keys = {"reward": self.logs.counted(self.logs.reward)}  # null: none counts
         some = self._answers(asking, keys, MOST_REWARDS + 1)
-        pairs = some.largest_by_label(largest, "reward").items()
-        few = by_reward([(label, omega) for label, omega in pairs if label is not None])
+        known = {
+            label: one for label, one in some.by("reward").items() if label == label
+        }
+        rows = [
+            (label, one.least(ends[0]), one.most(ends[1]))
+            for label, one in known.items()
+            if label is not None
+        ]
+        few = by_reward(rows)
         return found if inf in few else few
 
     def _by_group(self, keys, n_strata):

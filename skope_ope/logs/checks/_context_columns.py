@@ -3,6 +3,7 @@
 """Context columns one by one, whatever holds them: names, numbers, categories."""
 
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -289,7 +290,10 @@ def _with_none(values):
     if values.dtype != object:
         return values
     out = np.empty(len(values), dtype=object)
-    out[:] = [None if is_missing(value) else value for value in values.tolist()]
+    out[:] = [
+        None if is_missing(one) else one if isinstance(one, Hashable) else str(one)
+        for one in values.tolist()
+    ]
     return out
 
 

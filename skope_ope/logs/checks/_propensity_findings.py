@@ -157,7 +157,7 @@ def _rounded(logs, inverse):
     found = (
         f"If a rule of your system says exactly {figure(lowest, 3)}, ignore this. All "
         f"propensities are multiples of {figure(2 * step)}. If they were rounded, the "
-        f"smallest is off by up to {effect:,.0%}."
+        f"smallest is off by up to {figure(100 * effect, 2)}%."
     )
     advice = "Then record them with all their digits."
     about = {"number": 2 * step, "effect": effect}
