@@ -12,6 +12,7 @@ from skope_ope import (
     SNDR,
     SNIPS,
     BanditLogs,
+    ConstantPolicy,
     DoublyRobust,
     LogSmoothing,
     SwitchDR,
@@ -160,3 +161,18 @@ def test_no_round_is_beyond_the_bounds(rewards, global_random_seed):
             reach, change = one._reach(), one.round_values - one.value
             assert change.max() <= reach.up * (1 + 1e-9)
             assert change.min() >= -reach.down * (1 + 1e-9)
+
+
+def test_heavy_rounds_without_a_reward_may_have_had_one():
+    """Weights that do not follow from the reward: few are heavy, without a click."""
+    n, heavy = 6_060, np.arange(6_060) < 60
+    action, reward = np.arange(n) % 2, np.zeros(n)
+    for arm, clicks in (0, 240), (1, 150):
+        reward[np.flatnonzero(~heavy & (action == arm))[:clicks]] = 1
+    weight = np.where(heavy, 100.0, 1.0)
+    logs = BanditLogs(np.zeros((n, 1)), action, reward, 0.5, sample_weight=weight)
+    found = compare_policies({"new": ConstantPolicy(0)}, logs)
+    assert found.decision == "undecided"
+    # of a log that keeps clicks alone at 1, no click is as heavy
+    alone = logs.replace(sample_weight=np.where(reward == 1, 1.0, 20.0))
+    assert compare_policies({"new": ConstantPolicy(0)}, alone).choice == "new"
