@@ -13,8 +13,8 @@ learned from the gains :math:`2^{grade} - 1` of every document.
 
 Here the documents are those of the Cranfield collection where ``SKOPE_OPE_DATA`` or
 ``--data`` names a folder with them, and pairs of digits otherwise. ``--full`` logs ten
-million pages for each of the five folds, as the paper does, which takes about forty
-minutes.
+million pages for each of the five folds, as the paper does, which takes seven minutes
+of a core.
 
 .. [1] Swaminathan, A., et al. (2017). Off-policy evaluation for slate recommendation.
    NeurIPS 30.
@@ -141,8 +141,9 @@ for one, other in PAIRS:
 # %%
 # Both are far above random, and PI-OPT gains nearly as much as the ranker that knows
 # the grade of every document. In the paper it is worse by .017 for NDCG and better by
-# .010 for ERR. On Cranfield it is better by .019 (standard error .014) and .010 (.010),
-# on digits worse by .035 (.020) and .003 (.008): no difference is beyond chance.
+# .010 for ERR. On Cranfield it is better by .019 (standard error .014) and .010 (.010)
+# from 100,000 pages, and worse by .001 (.013) and .004 (.009) with ``--full``, on
+# digits worse by .035 (.020) and .003 (.008): no difference is beyond chance.
 #
 # The paper reports that raw grades in place of gains are inferior targets. Here they
 # are not: they are ahead of gains by .017 (.010) for NDCG and .016 (.007) for ERR on
