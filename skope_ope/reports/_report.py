@@ -435,21 +435,21 @@ def call_text(policies, path, given):
     """Return code that makes a report again, and says of what it cannot write it."""
     imports, lines = {"from skope_ope import report"}, ["policies = {"]
     for name, policy in policies.items():
-        lines.append(f"    {name!r}: {_written(policy, imports)}")
+        lines.append(f"    {name!r}: {_as_code(policy, imports)}")
     lines += ["}", "report(", "    policies,", "    logs,"]
     lines += [] if path is None else [f"    {str(path)!r},"]
     told = signature(report).parameters
     for name, value in given.items():
         if repr(value) != repr(told[name].default):
-            lines.append(f"    {name}={_written(value, imports)}")
+            lines.append(f"    {name}={_as_code(value, imports)}")
     lines.insert(0, "\nlogs = ...  # missing: the rounds described below")
     return "\n".join([*sorted(imports), *lines, ")"])
 
 
-def _written(value, imports):
+def _as_code(value, imports):
     """Return a value as code with a comma, or what is missing in its place."""
-    parts, text = [*_parts_of(value)], repr(value)
-    fitted = any(hasattr(one, "get_params") and _is_fitted(one) for one in parts)
+    parts, text = [*_arguments_of(value)], repr(value)
+    fitted = any(hasattr(one, "get_params") and _holds_fitted(one) for one in parts)
     if not fitted and "..." not in text and len(text) <= LONGEST_ARGUMENT:
         with suppress(SyntaxError, KeyError, ValueError):  # no code, or no such class
             kinds = {type(one).__name__: type(one) for one in parts}
@@ -462,7 +462,7 @@ def _written(value, imports):
     return f"...,  # missing: {what}"
 
 
-def _parts_of(value):
+def _arguments_of(value):
     """Yield a value and what it is made of."""
     yield value
     inner = value if isinstance(value, (list, tuple)) else ()
@@ -470,10 +470,10 @@ def _parts_of(value):
     if hasattr(value, "get_params") and not isinstance(value, type):
         inner = value.get_params(deep=False).values()
     for one in inner:
-        yield from _parts_of(one)
+        yield from _arguments_of(one)
 
 
-def _is_fitted(estimator):
+def _holds_fitted(estimator):
     return any(name.endswith("_") and name[0] != "_" for name in vars(estimator))
 
 

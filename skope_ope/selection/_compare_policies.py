@@ -300,7 +300,9 @@ def comparison_of(values, policies, logs, baseline, level, evaluator=None, accep
     values, doubts = _doubted(dict(values), logs)
     if isinstance(logs, BanditLogs) and only_propensities(logs):
         values = {
-            name: with_regions(one, logs, partial(_weights, policies[name], logs))
+            name: with_regions(
+                one, logs, partial(_weights_in_log, policies[name], logs)
+            )
             if _has_weights(one, policies[name])
             else one
             for name, one in values.items()
@@ -334,7 +336,7 @@ def _has_weights(value, policy):
     return rests_on_propensities(value) and not isinstance(policy, AdaptivePolicy)
 
 
-def _weights(policy, logs):
+def _weights_in_log(policy, logs):
     """Return importance weights and sample weights of the rounds."""
     positive = PositiveRounds(logs, combined_weights(logs, None))
     [pi] = terms_of(LOGGED_PROBA, logs, Target(policy, logs), None, positive)

@@ -23,7 +23,7 @@ from skope_ope.selection._scorers import PolicyScorer
 
 
 @dataclass
-class Outcome:
+class SplitOutcome:
     """Scores and times of a candidate on a split."""
 
     score: float  # greater is better; `error_score` where something failed
@@ -110,10 +110,12 @@ def scores_of(estimator, scorer, logs, task, error_score, verbose=0):
                 if isinstance(error_score, str):
                     raise
                 seconds = perf_counter() - start
-                outcomes.append(Outcome(error_score, seconds, fit_error=format_exc()))
+                outcomes.append(
+                    SplitOutcome(error_score, seconds, fit_error=format_exc())
+                )
                 continue
             middle = perf_counter()
-            outcome = Outcome(error_score, middle - start)
+            outcome = SplitOutcome(error_score, middle - start)
             try:
                 if part is None:
                     last, pipeline = fitted_part(fitted)

@@ -191,7 +191,7 @@ def regional_share(logs, w, omega=None, random_state=0):
     p, w = logs.propensity[rows], w[rows]
     omega = np.ones(len(rows)) if omega is None else omega[rows]
     columns = context_columns(logs.context, None if n <= MOST_ROWS else rows)
-    X = np.column_stack([_binned(one.values) for one in columns])
+    X = np.column_stack([_bins_of(one.values) for one in columns])
     order = np.lexsort([*X.T[:MOST_KEYS], w, p])  # folds depend on no order of rows
     X, w, p, omega = X[order], w[order], p[order], omega[order]
     group = None if logs.group_index is None else logs.group_index[rows][order]
@@ -215,7 +215,7 @@ def regional_share(logs, w, omega=None, random_state=0):
     return found
 
 
-def _binned(values):
+def _bins_of(values):
     """Return the bins of a column: a tree sorts these much faster than numbers."""
     known = values[~np.isnan(values)]
     edges = np.unique(np.quantile(known, INNER, method="lower")) if len(known) else []
