@@ -30,7 +30,9 @@ from skope_ope.__main__ import main
 from skope_ope.logs import HashKFold
 from skope_ope.readers import read_jsonl, read_open_bandit
 from tests.readers.test_read_open_bandit import HEADER, ROWS
-from tests.test_remedies import (
+
+pandas = pytest.importorskip("pandas")
+from tests.test_remedies import (  # noqa: E402
     FRAME,
     HALVES,
     LOGS,
@@ -43,7 +45,6 @@ from tests.test_remedies import (
     with_entry,
 )
 
-pandas = pytest.importorskip("pandas")
 pytestmark = [
     pytest.mark.frames,
     pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning"),

@@ -252,9 +252,9 @@ class HashedRows:
 
     def _hash(self):
         found, self._rows = self._hasher.transform(self._rows), []
-        stops = found.indptr[1:] + np.int64(len(self._values))
+        stops = found.indptr[1:].astype(np.int64) + len(self._values)
         self._columns.frombytes(found.indices.astype(np.intc).tobytes())
-        self._values.frombytes(found.data.tobytes())
+        self._values.frombytes(found.data.astype(np.float64).tobytes())
         self._stops.frombytes(stops.tobytes())
 
     def matrix(self):
