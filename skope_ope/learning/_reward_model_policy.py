@@ -17,6 +17,7 @@ from skope_ope.learning._logs_policy import LogsPolicy, act
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._classifier_policy import ACTING_CONSTRAINTS, with_inputs_of
+from skope_ope.propensities._model_fits import is_bare
 from skope_ope.reward_models import ActionRewardModel
 from skope_ope.reward_models._sources import refuse_non_models
 
@@ -160,4 +161,7 @@ class RewardModelPolicy(LogsPolicy):
 
     def __sklearn_tags__(self):
         model = getattr(self.reward_model, "model", self.reward_model)
-        return with_inputs_of(model, super().__sklearn_tags__())
+        tags = with_inputs_of(model, super().__sklearn_tags__())
+        # what is no Pipeline goes behind a ContextEncoder, if need be
+        tags.input_tags.allow_nan |= is_bare(model)
+        return tags

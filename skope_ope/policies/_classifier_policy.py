@@ -43,6 +43,7 @@ from skope_ope.propensities._model_fits import (
     default_classifier,
     fit_classifier,
     fit_labels,
+    is_bare,
     predictions_of,
 )
 
@@ -162,7 +163,10 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
         return out
 
     def __sklearn_tags__(self):
-        return with_inputs_of(self._get_classifier(), super().__sklearn_tags__())
+        tags = with_inputs_of(self._get_classifier(), super().__sklearn_tags__())
+        # what is no Pipeline goes behind a ContextEncoder, if need be
+        tags.input_tags.allow_nan |= is_bare(self._get_classifier())
+        return tags
 
 
 def probabilities_of(classifier, X, temperature):
