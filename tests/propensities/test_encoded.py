@@ -395,7 +395,9 @@ def test_a_call_warns_once(backend):
 
 
 def test_policies_say_whether_they_take_gaps():
-    for classifier, allows in ((None, True), (LogisticRegression(), False)):
+    bare = LogisticRegression()  # is put behind an encoder, a Pipeline is not
+    pairs = (None, True), (bare, True), (make_pipeline(StandardScaler(), bare), False)
+    for classifier, allows in pairs:
         tags = ClassifierPolicy(classifier).__sklearn_tags__()
         assert tags.input_tags.allow_nan is allows
 
