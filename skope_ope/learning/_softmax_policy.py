@@ -334,7 +334,7 @@ class SoftmaxPolicy(LogsPolicy):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
         return tags if self.features is None else with_inputs_of(self.features, tags)
 
 
