@@ -16,8 +16,10 @@ from skope_ope._types import Array
 from skope_ope.learning._logs_policy import LogsPolicy, act
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._action_probabilities import unwrap
-from skope_ope.policies._classifier_policy import ACTING_CONSTRAINTS, with_inputs_of
-from skope_ope.propensities._model_fits import is_bare
+from skope_ope.policies._classifier_policy import (
+    ACTING_CONSTRAINTS,
+    with_inputs_of_model,
+)
 from skope_ope.reward_models import ActionRewardModel
 from skope_ope.reward_models._sources import refuse_non_models
 
@@ -161,7 +163,4 @@ class RewardModelPolicy(LogsPolicy):
 
     def __sklearn_tags__(self):
         model = getattr(self.reward_model, "model", self.reward_model)
-        tags = with_inputs_of(model, super().__sklearn_tags__())
-        # what is no Pipeline goes behind a ContextEncoder, if need be
-        tags.input_tags.allow_nan |= is_bare(model)
-        return tags
+        return with_inputs_of_model(model, super().__sklearn_tags__())

@@ -163,10 +163,7 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
         return out
 
     def __sklearn_tags__(self):
-        tags = with_inputs_of(self._get_classifier(), super().__sklearn_tags__())
-        # what is no Pipeline goes behind a ContextEncoder, if need be
-        tags.input_tags.allow_nan |= is_bare(self._get_classifier())
-        return tags
+        return with_inputs_of_model(self._get_classifier(), super().__sklearn_tags__())
 
 
 def probabilities_of(classifier, X, temperature):
@@ -184,6 +181,13 @@ def with_inputs_of(model, tags):
     inner = get_tags(model).input_tags
     tags.input_tags.sparse = inner.sparse
     tags.input_tags.allow_nan = inner.allow_nan or begins_with_encoder(model)
+    return tags
+
+
+def with_inputs_of_model(model, tags):
+    """Do the same for a model, which goes behind a ContextEncoder if need be."""
+    tags = with_inputs_of(model, tags)
+    tags.input_tags.allow_nan |= is_bare(model)  # a Pipeline does not
     return tags
 
 

@@ -92,7 +92,7 @@ def gains(comparison):
     ends = [one[f"difference{end}"] for one in records for end in ("", "_low", "_high")]
     factor = 100 if outcome.is_share else 1
     scale = Scale(factor * x for x in ends)
-    rows = []
+    rows, shares = [], []
     for one in records:
         gain, low, high = (one[f"difference{end}"] for end in ("", "_low", "_high"))
         told = f"{outcome.limit(gain, '+')}{' points' * outcome.is_share}"
@@ -109,21 +109,19 @@ def gains(comparison):
             kind,
         )
         share = outcome.relative(comparison.lifts[one["policy"]], level)
+        shares.append(share)
         more = [] if share is None else [percent(share[0]) + share[1]]
         lines = _cell_lines(told, limits, *more)
         rows.append(_row(_cell_lines(name, answer), bar, lines))
     ticks = axis(scale, lambda x: figure(x, sign="+"))
     rows.append(_row("", ticks, ""))
-    shown = [
-        outcome.relative(comparison.lifts[one["policy"]], level) for one in records
-    ]
     what, together = outcome.gain_word, ", all together" * (len(records) > 1)
     below = (
         f"{what.capitalize()} compared with {comparison._against}, in {outcome.unit}; "
         f"the bars are {level_text(comparison.level)} intervals{together}. The dashed "
         f"line is no {what}. An empty mark: cannot tell."
     )
-    if None in shown:
+    if None in shares:
         below += f" No relative {what} is shown where the base is near or below 0."
     return element("figure", *rows, element("figcaption", below))
 

@@ -91,6 +91,11 @@ def implied_mass(w, p, omega, entering, largest, most_p):
     return found
 
 
+def shares_above(mass):
+    """Return the shares above every edge, of what `implied_mass` returns."""
+    return np.cumsum(mass[-2::-1])[::-1] / mass[-1]
+
+
 @dataclass(frozen=True)
 class ImpliedWeights:
     """What a log may lack of a policy, and how far that may move a value."""
@@ -264,8 +269,14 @@ def _warned(value, logs, w, omega):
     entering = None if omega is None else omega > 0
     largest = float(w.max())
     mass = implied_mass(w, p, omega, entering, largest, float(p.max()))
-    above = np.cumsum(mass[-2::-1])[::-1] / mass[-1]
-    about = above, largest, len(w), 1.0, 1.0, regional_share(logs, w, omega)[0]
+    about = (
+        shares_above(mass),
+        largest,
+        len(w),
+        1.0,
+        1.0,
+        regional_share(logs, w, omega)[0],
+    )
     sizes = (value.value - low, high - value.value) / np.float64(best - worst)
     share = min(max(ImpliedWeights(*about).further(*sizes)), 1.0)
     if not share > 0:

@@ -32,6 +32,7 @@ from skope_ope.evaluators.core._implied_weights import (
     ImpliedWeights,
     implied_mass,
     only_propensities,
+    shares_above,
 )
 from skope_ope.evaluators.core._products import total
 from skope_ope.evaluators.core._reach import SPARE, Reach, typical
@@ -402,7 +403,6 @@ class LargestDeviation:
         largest = float(
             (largest if self.part is None else own.largest_weights(strata)).max()
         )
-        above = np.cumsum(implied[-2::-1])[::-1] / implied[-1]
         ends, unit = self._corners(value, np.zeros(1), limits), implied[-1]
         unit /= value.n_rounds
         pair = (ends[end][:, 0].tolist() for end in limits)
@@ -411,7 +411,7 @@ class LargestDeviation:
         least = ROUNDING * max(map(abs, limits))  # a smaller distance is none
         down, up = counts[1] - limits[0], limits[1] - counts[0]
         down, up = (size if size > least else 0.0 for size in (down, up))
-        above = np.maximum(above - self.lost, 0.0)
+        above = np.maximum(shares_above(implied) - self.lost, 0.0)
         about = largest, value.n_rounds, down, up, self.regional
         return (ImpliedWeights(tuple(above.tolist()), *about),)
 

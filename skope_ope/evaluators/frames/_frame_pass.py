@@ -269,13 +269,10 @@ class FramePass(JobPlan):
         ends = asking.least(omega), asking.largest(omega)
         keys = {"reward": self.logs.counted(self.logs.reward)}  # null: none counts
         some = self._answers(asking, keys, MOST_REWARDS + 1)
-        known = {
-            label: one for label, one in some.by("reward").items() if label == label
-        }
         rows = [
-            (label, one.least(ends[0]), one.most(ends[1]))
-            for label, one in known.items()
-            if label is not None
+            (reward, one.least(ends[0]), one.most(ends[1]))
+            for reward, one in some.by("reward").items()
+            if reward is not None and reward == reward
         ]
         few = by_reward(rows)
         return found if inf in few else few

@@ -160,8 +160,8 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
 
     The naive estimate may get better when rounds are dropped. The balanced one (the
     balance heuristic of multiple importance sampling) never has a larger variance, and
-    it is enough that some logger takes each action. The
-    weighted one weights whole loggers in the best way, by their divergences
+    it is enough that some logger takes each action. The weighted one weights whole
+    loggers in the best way, by their divergences
     :math:`s_i^2 = Var_{\pi_i}(w\, r)`; :math:`\lambda_i = 0` drops a logger. All three
     agree for a single logger. Read more in the :ref:`User Guide <multi_logger>`.
 
