@@ -154,13 +154,9 @@ class FrameRounds:
         else:
             return None
         if not self.has("propensity"):
-            self.query.check_number(
-                p,
-                "the probability of the logged action must lie in (0, 1]",
-                TINIEST,
-                1,
-                "propensity",
-            )
+            name, field = "propensity", FIELDS["propensity"]
+            message = f"the probability of the logged action {field.must}"
+            self.query.check_number(p, message, *field.range, name)
         return self.query.guarded(p)
 
     def _logged(self, columns):
