@@ -478,19 +478,24 @@ class VWRounds:
         """Return the dense features of actions, see `ActionFeatures.dense`."""
         if not self.feature_rows:
             return None
-        return self.features.dense(np.array(self.feature_rows), *places)
+        return self.features.dense(_integers(self.feature_rows), *places)
+
+
+def _integers(stored):
+    """Return integers as an array; those of `array` have another dtype."""
+    return np.array(stored, np.int64)
 
 
 def _bandit_logs(events, fields, n_actions, keep_all_columns, max_action_bytes):
     """Build the logs of events of one slot."""
-    action, offers = np.array(events.action), np.array(events.offers)
-    counts = np.array(events.n_offers)
+    action, offers = _integers(events.action), _integers(events.offers)
+    counts = _integers(events.n_offers)
     if events.listed:
-        counts = np.array(events.n_actions)
+        counts = _integers(events.n_actions)
         offers = numbers_within(counts)
     if events.by_tag:
         labels, order = np.unique(list(events.tags), return_inverse=True)
-        codes = order[np.array(events.tag_codes)]
+        codes = order[_integers(events.tag_codes)]
         action = codes[np.cumsum(counts) - counts + action]
     else:
         labels = _stored_numbers(events, (action, offers, events.evaluated), n_actions)
@@ -517,7 +522,7 @@ def _bandit_logs(events, fields, n_actions, keep_all_columns, max_action_bytes):
     )
     if events.evaluated:
         evaluated = np.zeros(shape)
-        at = np.searchsorted(labels, np.array(events.evaluated))
+        at = np.searchsorted(labels, _integers(events.evaluated))
         evaluated[np.arange(n_rounds), at] = 1.0
         logs = logs.with_columns(evaluated=evaluated)
     return logs
@@ -525,7 +530,7 @@ def _bandit_logs(events, fields, n_actions, keep_all_columns, max_action_bytes):
 
 def _stored_numbers(events, stored, n_actions):
     """Return the numbers of all actions, in their order."""
-    seen = np.unique(np.concatenate([np.array(some, np.int64) for some in stored]))
+    seen = np.unique(np.concatenate([_integers(some) for some in stored]))
     start = 0 if events.listed else 1
     if n_actions is None:
         return seen
@@ -539,7 +544,7 @@ def _stored_numbers(events, stored, n_actions):
 
 def _slate_logs(events, fields, n_actions, keep_all_columns, max_action_bytes):
     """Build the logs of events of several slots."""
-    counts, n_slots = np.array(events.n_actions), np.array(events.n_slots)
+    counts, n_slots = _integers(events.n_actions), _integers(events.n_slots)
     most = int(counts.max())
     if n_actions is not None and n_actions < most:
         raise ValueError(
@@ -553,8 +558,8 @@ def _slate_logs(events, fields, n_actions, keep_all_columns, max_action_bytes):
     slate[at], reward[at] = events.action, events.reward
     propensity[at] = events.propensity
     columns = {"slot_propensity": propensity}
-    n_offers = np.array(events.n_offers)
-    lists = *(np.repeat(one, n_offers) for one in at), np.array(events.offers)
+    n_offers = _integers(events.n_offers)
+    lists = *(np.repeat(one, n_offers) for one in at), _integers(events.offers)
     if events.n_proba == len(n_offers):
         columns["slot_proba"] = np.zeros((*slate.shape, most))
         columns["slot_proba"][lists] = events.proba
@@ -568,7 +573,7 @@ def _slate_logs(events, fields, n_actions, keep_all_columns, max_action_bytes):
     if events.by_tag:
         tags = np.array(list(events.tags))
         fields["item_id"] = np.full(shape, "", tags.dtype)
-        fields["item_id"][places] = tags[np.array(events.tag_codes)]
+        fields["item_id"][places] = tags[_integers(events.tag_codes)]
     weight = fields.pop("sample_weight")
     if weight is not None:
         columns["sample_weight"] = weight
