@@ -318,6 +318,9 @@ def test_a_search_without_scores_chose_nothing():
     logs = BanditLogs(x, action, random.integers(0, 2, 90), 0.5)
     grid = {"epsilon": [0.1, 0.2]}
     search = GridSearchCV(ClassifierPolicy(LogisticRegression()), grid, cv=2)
+    with pytest.raises(TypeError, match="no scoring is specified"):
+        search.fit(logs)
+    search.set_params(scoring="accuracy")  # scores of logs are NaN
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         search.fit(logs)

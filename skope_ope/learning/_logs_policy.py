@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 import numpy as np
 from scipy import sparse
 from sklearn.base import MetaEstimatorMixin, clone
@@ -95,24 +93,7 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
         remember_rows(self, logs)
         return self
 
-    def score(
-        self, logs: BanditLogs, y: None = None, sample_weight: None = None
-    ) -> NoReturn:
-        """Refuse: how good a policy is on logs is an estimate of an evaluator.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            Any.
-        y, sample_weight : None
-            By the conventions of scikit-learn.
-
-        Raises
-        ------
-        TypeError
-            Always; it names what scores a policy.
-        """
-        refuse_to_score()
+    score = property(refuse_to_score)
 
 
 def centre(logs, where):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
@@ -276,24 +276,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
             text += "Pass outside_range='avoid', or try these slates in an experiment."
         warnings.warn(SupportWarning(text, share), stacklevel=3)
 
-    def score(
-        self, logs: SlateLogs, y: None = None, sample_weight: None = None
-    ) -> NoReturn:
-        """Refuse: how good a policy is on logs is an estimate of an evaluator.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            Any.
-        y, sample_weight : None
-            By the conventions of scikit-learn.
-
-        Raises
-        ------
-        TypeError
-            Always; it names what scores a policy.
-        """
-        refuse_to_score()
+    score = property(refuse_to_score)
 
     def _values(self, logs):
         """Predictions for the distinct queries, and the query of every round."""

@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, column_or_1d, get_tags
-from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import (
     HasMethods,
     Interval,
     check_sample_weight,
     fit_context,
+    once_fitted,
 )
 from skope_ope._types import ArrayLike
 from skope_ope.logs import BanditLogs
@@ -191,10 +191,13 @@ def with_inputs_of_model(model, tags):
     return tags
 
 
-def refuse_to_score():
-    """Raise the error that names what scores a policy on logs."""
-    raise TypeError(
-        "a policy cannot score itself on logs. In a search pass "
+def refuse_to_score(policy, error=AttributeError):
+    """Not there: how good a policy is on logs is an estimate of an evaluator.
+
+    A search without `scoring` then raises, where an error in `score` would be NaN.
+    """
+    raise error(
+        f"a {type(policy).__name__} cannot score itself on logs. In a search pass "
         "scoring=PolicyScorer(evaluator); for one value call "
         "evaluator.fit(logs).score(policy)."
     )
@@ -350,6 +353,8 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
             )
         self._learn(logs, rows, logs.action_index[rows], weight[rows])
 
+    # Searches make NaN of errors of `score`, and raise where there is none.
+    @once_fitted
     def score(
         self,
         X: ArrayLike,
@@ -376,8 +381,9 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
         TypeError
             If `X` are logs. The value of a policy on logs is an estimate, which needs
             an evaluator.
+        NotFittedError
+            Before `fit`: a search without `scoring` finds no `score` and raises.
         """
         if isinstance(X, BanditLogs):
-            refuse_to_score()
-        check_is_fitted(self)
+            refuse_to_score(self, TypeError)
         return super().score(X, y, sample_weight)

@@ -91,8 +91,10 @@ def test_other_uses(policy):
     for call in (policy.predict, policy.predict_proba):
         assert_array_equal(call(LOGS), call(LOGS.context))
     for unfit_or_not in (clone(policy), policy):
-        with pytest.raises(TypeError, match=r"scoring=PolicyScorer\(evaluator\)"):
+        with pytest.raises(AttributeError, match=r"scoring=PolicyScorer\(evaluator\)"):
             unfit_or_not.score(LOGS)
+        with pytest.raises(TypeError, match="no scoring is specified"):
+            GridSearchCV(unfit_or_not, {"epsilon": [0, 0.1]}).fit(LOGS)
     with pytest.raises(NotFittedError):
         DoublyRobust().fit(LOGS).evaluate(clone(policy))
     other = BanditLogs(X[:, :1], LOGS.action, LOGS.reward, LOGS.propensity)

@@ -248,7 +248,7 @@ def test_bad_input():
         (ranker.fit, [], ValueError, "logs are empty"),
         (ranker.fit, logs[:0], ValueError, "logs are empty"),
         (best.fit, logs, ValueError, "'assignment' parameter"),
-        (fitted.score, logs, TypeError, "PolicyScorer"),
+        (lambda logs: fitted.score(logs), logs, AttributeError, "PolicyScorer"),
         (fitted.deterministic_slates, world.grades, TypeError, "act on SlateLogs"),
         (fitted.slate_proba, other, ValueError, "fills 3"),
     ):

@@ -159,14 +159,15 @@ def test_policies_written_by_hand():
 
 def test_searches_frozen_policies_and_pipelines_are_policies():
     policy = make_pipeline(StandardScaler(), ClassifierPolicy(epsilon=0.2))
-    search = GridSearchCV(policy, {"classifierpolicy__epsilon": [0.2]}, cv=2)
+    how = {"cv": 2, "scoring": "accuracy"}
+    search = GridSearchCV(policy, {"classifierpolicy__epsilon": [0.2]}, **how)
     expected = action_probabilities(policy.fit(X, ACTION), logs_of("cba"))
     assert_array_equal(expected[:, ::-1], policy.predict_proba(X))
     for other in (
         FrozenEstimator(policy),
         search.fit(X, ACTION),
         FrozenEstimator(search),
-        GridSearchCV(ClassifierPolicy(), {"epsilon": [0.2]}, cv=2).fit(X, ACTION),
+        GridSearchCV(ClassifierPolicy(), {"epsilon": [0.2]}, **how).fit(X, ACTION),
     ):
         proba = action_probabilities(other, logs_of("cba"))
         assert_allclose(proba, expected)
@@ -365,7 +366,8 @@ class Narrow(Handmade):
 
 
 UNFITTED = make_pipeline(ClassifierPolicy())
-SEARCH = GridSearchCV(ClassifierPolicy(), {}, refit=False, cv=2).fit(X, ACTION)
+SEARCH = GridSearchCV(ClassifierPolicy(), {}, refit=False, cv=2, scoring="accuracy")
+SEARCH.fit(X, ACTION)
 
 
 @pytest.mark.parametrize(

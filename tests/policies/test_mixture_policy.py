@@ -31,7 +31,8 @@ ACTION = np.array(list("abc"))[RNG.randint(3, size=40)]
 LOGS = BanditLogs(X, ACTION, np.ones(40), actions=[*"zcba"])
 LEARNED = ClassifierPolicy(epsilon=0.1).fit(X, ACTION)
 SCALED = make_pipeline(StandardScaler(), ClassifierPolicy()).fit(X, ACTION)
-SEARCH = GridSearchCV(ClassifierPolicy(), {"epsilon": [0.3]}, cv=2).fit(X, ACTION)
+SEARCH = GridSearchCV(ClassifierPolicy(), {"epsilon": [0.3]}, cv=2, scoring="accuracy")
+SEARCH.fit(X, ACTION)
 
 
 class Handmade:

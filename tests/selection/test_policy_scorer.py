@@ -157,7 +157,7 @@ def test_bad_input():
     scorer = PolicyScorer(IPS())
     array_model = DoublyRobust(reward_model=np.zeros((300, 3)))
     classifier = LogisticRegression().fit(logs.context, logs.action)
-    search = GridSearchCV(POLICY, GRID, error_score="raise")
+    search = GridSearchCV(POLICY, GRID)
     for call, match in (
         ((scorer, IPS().fit(logs), logs), r"got the evaluator IPS.*EvaluatorScorer"),
         ((scorer, policy, logs.context), r"got ndarray.*on BanditLogs, search.fit\("),
@@ -167,7 +167,8 @@ def test_bad_input():
         ((PolicyScorer, "IPS"), "got str"),
         ((PolicyScorer, EvaluatorScorer(policy)), "got EvaluatorScorer"),
         ((PolicyScorer, array_model), "reward_model='q_hat'"),
-        ((search.fit, logs), "PolicyScorer"),
+        ((search.fit, logs), "no scoring is specified"),
+        ((policy.score, logs), "scoring=PolicyScorer"),
     ):
         with pytest.raises(TypeError, match=match):
             call[0](*call[1:])
