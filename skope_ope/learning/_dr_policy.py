@@ -7,6 +7,7 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -34,7 +35,11 @@ from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import row_sums
 from skope_ope.policies._base import mostly, row_max, soften
 from skope_ope.policies._classifier_policy import ClassifierActor
-from skope_ope.propensities._model_fits import class_probabilities, default_classifier
+from skope_ope.propensities._model_fits import (
+    class_probabilities,
+    default_classifier,
+    is_bare,
+)
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 
 # -- cost-sensitive classification with any classifier that takes weights --------------
@@ -59,14 +64,15 @@ class CostSensitivePolicy(LogsPolicy, ClassifierActor):
             self._fit_classifier(logs)
         self._copy_features()
 
-    def _fit_classifier(self, logs):
+    def _fit_classifier(self, logs, learn=None):
         """Fit the first classifier; return the weight of the logged actions."""
+        learn = learn or partial(self._learn, logs)
         rows, codes, weight = weighted_labels(
             self._first_rewards(logs), offered_actions(logs), logs.sample_weight
         )
         if not rows.size:
             raise NoEvidence(self)
-        self._learn(logs, rows, codes, weight)
+        learn(rows, codes, weight)
         return weight[codes == logs.action_index[rows]].sum()
 
     def _fitted(self, context, rows, y, weight):
@@ -427,12 +433,13 @@ class DRPolicy(CostSensitivePolicy):
         q_hat = finite_predictions(source, logs)(logs, 0)
         if self.n_steps == "auto":
             self.n_steps_ = self._steps_that_pay(logs, source, q_hat)
-        for _ in islice(self._path(logs, q_hat), self.n_steps_ + 1):
+        path = self._path(logs, q_hat, partial(self._learn, logs))
+        for _ in islice(path, self.n_steps_ + 1):
             pass
 
-    def _path(self, logs, q_hat):
+    def _path(self, logs, q_hat, learn):
         """Yield with the first classifier, and after every step from it."""
-        logged = super()._fit_classifier(logs)
+        logged = super()._fit_classifier(logs, learn)
         yield
         offered = offered_actions(logs)
         rewards = estimated_rewards(logs, q_hat, self.shrinkage)
@@ -446,7 +453,7 @@ class DRPolicy(CostSensitivePolicy):
             if rows.size:  # else the classifier is sure, and of the worst
                 now = weight[codes == logs.action_index[rows]].sum()
                 scale = logged / now if now > 0 else logged / weight.sum()
-                self._learn(logs, rows, codes, weight * scale)
+                learn(rows, codes, weight * scale)
             yield
 
     def _steps_that_pay(self, logs, source, q_hat):
@@ -469,15 +476,22 @@ class DRPolicy(CostSensitivePolicy):
                 if not inside:  # the first part of folds in the order of time
                     continue
                 with _said_of_all_rounds():
-                    of_rest = _FoldsInFolds(source.model, part, inside, train, fitted)
+                    of_rest = _FoldsInFolds(
+                        source.model, part, inside, (logs, train), fitted
+                    )
                     predicted = finite_predictions(of_rest, part)(part, 0)
             policy = copy(self)  # a clone would copy what stands for a model and folds
             with suppress(NoEvidence), _said_of_all_rounds():  # few tell nothing
-                path = policy._path(part, predicted)
+                learn = partial(policy._learn_some, logs, train)
+                path = policy._path(part, predicted, learn)
                 for step, _ in enumerate(islice(path, MOST_STEPS + 1)):
                     chosen = policy._proba(rest.context, rest.available)
                     values[step] += (chosen * rewards[test]).sum()
         return int(values.argmax())
+
+    def _learn_some(self, logs, some, rows, codes, weight):
+        """Learn from rows of some rounds, to act on all: some may be odd."""
+        self._learn(logs, some[rows], codes, weight)
 
     def _five_folds(self, logs):
         try:
@@ -504,7 +518,8 @@ class DRPolicy(CostSensitivePolicy):
         if hasattr(self.reward_model, "__sklearn_tags__"):
             inner = get_tags(self.reward_model).input_tags
             tags.input_tags.sparse &= inner.sparse
-            tags.input_tags.allow_nan &= inner.allow_nan
+            # else it goes behind a ContextEncoder
+            tags.input_tags.allow_nan &= inner.allow_nan or is_bare(self.reward_model)
         return tags
 
 
@@ -518,13 +533,18 @@ class _FoldsInFolds(CrossFittedModel):
 
     # What is fitted without the folds j and k serves inside of both, so that every
     # model is fitted once. `fitted` holds those that still serve, by their rounds.
+    # `origin` are all logs, and which rounds of these are `logs`.
 
-    def __init__(self, model, logs, folds, rows, fitted):
-        self.rows, self.fitted = rows, fitted
+    def __init__(self, model, logs, folds, origin, fitted):
+        self.origin, self.fitted = origin, fitted
         super().__init__(model, logs, folds)
 
+    def _training(self, fold):
+        logs, rows = self.origin
+        return logs, rows[super()._training(fold)[1]]
+
     def _fit(self, fold):
-        rounds = joblib.hash(self.rows[self.held_out_.train[fold]])
+        rounds = joblib.hash(self._training(fold)[1])
         if rounds in self.fitted:
             return self.fitted.pop(rounds)
         model = self.fitted[rounds] = super()._fit(fold)

@@ -187,8 +187,12 @@ class CrossFittedModel(FoldModels):
         fits = [partial(self._fit, k) for k in range(len(self.held_out_.train))]
         return run_tasks(fits, n_jobs, progress=progress, name=FOLD_MODEL)
 
+    def _training(self, fold):
+        """Return logs, and the rows of these that the model of a fold learns from."""
+        return self.logs, self.held_out_.train[fold]
+
     def _fit(self, fold):
-        logs, train = self.logs, self.held_out_.train[fold]
+        logs, train = self._training(fold)
         model = clone(self.model)
         if type(model).fit is ActionRewardModel.fit:  # no copy of the rounds
             told = fold > 0  # by the first fold

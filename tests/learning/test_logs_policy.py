@@ -18,6 +18,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.naive_bayes import GaussianNB
@@ -211,6 +212,22 @@ def test_contexts_with_missing_values(policy):
     assert policy.fit(logs).predict_proba(context).shape == (200, 3)
 
 
+@pytest.mark.filterwarnings("ignore:.*ContextEncoder")
+@pytest.mark.parametrize("row", [5, 150])
+@pytest.mark.parametrize(
+    "policy",
+    [DRPolicy(LogisticRegression()), DRPolicy(reward_model=Ridge())],
+    ids=["classifier", "reward_model"],
+)
+def test_a_value_that_is_missing_in_one_fold_alone(policy, row):
+    context = TRAIN.context.copy()
+    context[row, 0] = np.nan
+    logs = BanditLogs(context, TRAIN.action, TRAIN.reward, TRAIN.propensity)
+    assert get_tags(policy).input_tags.allow_nan
+    proba = clone(policy).fit(logs).predict_proba(context)
+    assert_allclose(proba.sum(axis=1), 1)
+
+
 @pytest.mark.few_cases(2)
 @every_policy
 def test_it_learns_behind_a_step_of_logs(policy):
@@ -254,7 +271,8 @@ def test_tags_follow_what_is_inside():
     tree = HistGradientBoostingClassifier()
     assert not get_tags(IPSPolicy(tree)).input_tags.sparse
     assert get_tags(DRPolicy(tree)).input_tags.allow_nan
-    assert not get_tags(DRPolicy(tree, reward_model=Ridge())).input_tags.allow_nan
+    selected = make_pipeline(SelectKBest(), Ridge())  # no encoder comes before it
+    assert not get_tags(DRPolicy(tree, reward_model=selected)).input_tags.allow_nan
     model = HistGradientBoostingRegressor()
     assert get_tags(RewardModelPolicy(model)).input_tags.allow_nan
 
