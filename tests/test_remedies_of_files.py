@@ -96,7 +96,9 @@ def test_the_shell_skips_lines_that_are_no_json(tmp_path, capsys):
     words = ["evaluate", str(broken), "--policy", "uniform", "--context", "x"]
     words += ["--action", "a", "--reward", "r", "--propensity", "p"]
     assert main(words) == 2
-    assert "line 10: not valid JSON" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "line 10: not valid JSON" in told
+    assert "skip such lines with --skip-bad-lines." in told
     assert main([*words, "--skip-bad-lines"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "skipped 1 malformed line(s); 18 remain" in told
@@ -117,8 +119,12 @@ def test_all_sources_say_the_same_of_what_is_missing(
         frame.to_csv(tmp_path / "log.csv", index=False)
         told = ["evaluate", str(tmp_path / "log.csv"), "--policy", "uniform"]
         told += ["--action", "a", "--reward", "r", "--propensity", "p"]
-        assert main([*told, "--context", "x"]) == 2
-        assert words in capsys.readouterr().err
+        told += ["--context", "x"]
+        assert main(told) == 2
+        steps = {FIND_OUT: "estimate them with --propensity estimate."}
+        assert steps.get(words, words) in capsys.readouterr().err
+        if words == FIND_OUT:  # the last --propensity counts
+            assert main([*told, "--propensity", "estimate"]) == 0
         return
     with pytest.raises(ValueError, match=words) as info:
         if source == "array":

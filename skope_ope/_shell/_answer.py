@@ -4,6 +4,7 @@
 
 import json
 import math
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -61,11 +62,20 @@ def write(stream, text):
     stream.flush()
 
 
+# Steps that messages of the package name, and the option that takes them here.
+OPTIONS = {
+    r"on_error='skip'": "--skip-bad-lines",
+    r"(Logger)?PropensityEstimator(\(\))?": "--propensity estimate",
+}
+
+
 def message_of(error):
     """Return what an exception says, in one harmless line."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return harmless(f"{error.filename}: {error.strerror}")
     text = harmless(one_line(error))
+    for step, option in OPTIONS.items():
+        text = re.sub(step, option, text)
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)) and text:
         return text
     return f"{type(error).__name__}: {text or 'no message'}"

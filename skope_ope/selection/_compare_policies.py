@@ -371,7 +371,7 @@ def _check_texts(names):
     """Raise unless a sentence about a policy tells which one it is about."""
     texts = [str(name).strip() for name in names]
     for name, text in zip(names, texts, strict=True):
-        if not text:
+        if name is None or not text:
             raise ValueError(
                 f"policies has the name {name!r}, which contains nothing readable. "
                 "Give every policy a name with letters."

@@ -447,6 +447,7 @@ ONE = UniformPolicy()
         ({"policies": {"a": IPS()}}, TypeError, "got the evaluator IPS"),
         ({"policies": {"logger": ONE}}, ValueError, "Rename the policy"),
         ({"policies": {"": ONE}}, ValueError, "has the name ''.*Give every policy"),
+        ({"policies": {None: ONE}}, ValueError, "has the name None.*Give every"),
         ({"policies": {" ": ONE}}, ValueError, "' '.*Give every policy"),
         ({"policies": {1: ONE, "1": ONE}}, ValueError, r"\[1, '1'\].*Give every"),
     ],
