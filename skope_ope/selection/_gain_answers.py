@@ -37,9 +37,10 @@ from skope_ope.evaluators.core._evidence import (
     turned,
     weight_findings,
 )
+from skope_ope.evaluators.core._implied_weights import MISSING_WEIGHT
 from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS, UNTOLD
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._reach import lasting_reach
+from skope_ope.evaluators.core._reach import hidden_share, lasting_reach
 from skope_ope.evaluators.core._verdict import NO_ESTIMATE
 from skope_ope.exceptions import (
     AdaptiveLoggerWarning,
@@ -85,6 +86,7 @@ CLASS_TEXTS = {
 
 # Of warnings whose class says too little.
 NAMED_TEXTS = {
+    MISSING_WEIGHT: "{value:.1%} of the decisions that the log may lack",
     UNTOLD: "merged sums that do not show whether few rounds make most of the spread",
     LOST_ROWS: "rows of pages that may be missing",
     SORTED_PAGES: "pages whose items are not in random order",
@@ -123,7 +125,7 @@ def doubts_about(name, warnings, is_baseline=False):
 
 def _doubt_text(warning):
     if warning.name in NAMED_TEXTS:
-        return NAMED_TEXTS[warning.name]
+        return NAMED_TEXTS[warning.name].format(value=warning.value)
     kind = next((one for one in type(warning).__mro__ if one in CLASS_TEXTS), None)
     if kind is None or (warning.value is None and "{value" in CLASS_TEXTS[kind]):
         named = type(warning) is not OPEWarning
@@ -170,6 +172,14 @@ def region_doubts(name, value):
     text = "holes in regions of contexts, which were not tested"
     doubt = Doubt(name, text, LowOverlapWarning, NEITHER, "missing_region")
     return [doubt] if value._regions_untested else []
+
+
+def hidden_doubts(name, gain, interval):
+    """Return a doubt that forbids nothing where the log may lack what decides."""
+    share = hidden_share(gain, *interval)
+    text = NAMED_TEXTS[MISSING_WEIGHT].format(value=share)
+    doubt = Doubt(name, text, LowOverlapWarning, NEITHER, MISSING_WEIGHT)
+    return [doubt] if share else []
 
 
 def evaluator_of(gain):
@@ -301,6 +311,7 @@ class Comparison:
             ),
             *weight_doubts(name, gain, interval),
             *region_doubts(name, self.value),
+            *hidden_doubts(name, gain, interval),
             *doubts_about(name, interval.warnings),
             *doubts_about(name, gain.warnings),
             *doubts_about(name, self.value.warnings),
@@ -322,6 +333,8 @@ class Comparison:
         )
         if not cured or self.alike or not gain.standard_error > 0 or not gain.value:
             return nan
+        if any(doubt.name == MISSING_WEIGHT for doubt in doubts):
+            return nan  # nor do they bring what the log does not have
         # An interval that knows the range may be wider than what the rounds that were
         # seen tell: it is what must come to lie on one side of zero.
         # What the log may lack in regions of contexts, more rounds lack as well.
@@ -452,6 +465,12 @@ def _undecided_text(answers, baseline, span, n_rounds):
         parts.append(f"For {one.name} ({span(one)}), {plan}, {end}.")
     if len(asked) > N_NAMED:
         parts.append("The table gives the numbers for the others.")
+    lacking = [d for one in open_ones for d in one.doubts if d.name == MISSING_WEIGHT]
+    if lacking:
+        parts.append(
+            f"What may decide: {_grouped(lacking)}. Give logging_proba, the "
+            "probabilities of all actions, or log such decisions."
+        )
     return " ".join(parts)
 
 

@@ -83,6 +83,32 @@ def test_a_log_without_most_of_its_other_rounds_decides(evaluator, global_random
     assert np.mean(kept) >= 0.95
 
 
+def in_two_stages(random, n=5000):
+    """Of clicks all, of others a fifth; of some contexts, in which it pays, few."""
+    action, apart = random.randint(2, size=n), random.random_sample(n) < 0.2
+    rate = np.where(apart, 0.09 * action, np.where(action == 1, 0.02, 0.04))
+    reward = (random.random_sample(n) < rate).astype(float)
+    kept = np.where(apart, 0.02, 1.0) * np.where(reward > 0, 1.0, 0.2)
+    some = random.random_sample(n) < kept
+    columns = (apart[:, None], action, reward)
+    columns = (one[some] for one in columns)
+    return BanditLogs(*columns, 0.5, sample_weight=1 / kept[some])
+
+
+def test_clicks_may_be_heavy_where_other_rounds_are(global_random_seed):
+    """Finding: "Keep" in 11 of 40 logs without a click of the contexts that pay."""
+    random, n_logs = np.random.RandomState(global_random_seed), 60
+    gain, covered, kept = 0.5 * (0.2 * 0.09 - 0.8 * 0.02), 0, 0
+    for _ in range(n_logs):
+        logs = in_two_stages(random)
+        found = compare_policies({"new": ConstantPolicy(1)}, logs, evaluator=SNIPS())
+        low, high = found.differences["new"].confidence_interval()
+        covered += low <= gain <= high
+        kept += found.decision == "keep"
+    assert kept / n_logs < 0.025 + 4 * np.sqrt(0.025 * 0.975 / n_logs)
+    assert covered / n_logs > 0.95 - 4 * np.sqrt(0.95 * 0.05 / n_logs)
+
+
 def test_weights_of_no_meaning_hardly_widen(global_random_seed):
     """Finding: 14 times as wide as Student's, for a round that is heavy in both."""
     random, n, ratios = np.random.RandomState(global_random_seed), 20_000, []

@@ -52,6 +52,7 @@ STEPS = 1000, 100  # per one, of propensities that were rounded to 3 or 2 digits
 ROUNDED = 1e-7  # relative, of a multiple of such a step, that a float32 keeps
 TO_INTEGER = 1.5 * 2.0**52  # what is added to it and subtracted loses its fraction
 TWICE = 2.0  # an interval that is so much wider warns
+FURTHER, HALVINGS = 1.5, 40  # a limit that is so much further is of what may be missing
 MISSING_WEIGHT = "missing_weight"
 
 
@@ -167,6 +168,19 @@ def further(implied, low, high, value):
 
 def _regional(implied):
     return any(one.regional > 0 for one in implied)
+
+
+def share_behind(implied, distance, side):
+    """Return the share of a policy behind most of a limit's distance, or 0."""
+    # the distance that the limit would have without it is found by bisection
+    low, high = 0.0, distance
+    for _ in range(HALVINGS):
+        size = middle = (low + high) / 2
+        for one in implied:
+            size += one.further(size, size)[side]
+        low, high = (middle, high) if size < distance else (low, middle)
+    hidden = distance > FURTHER * high
+    return max((one.share for one in implied), default=0.0) if hidden else 0.0
 
 
 def lasting(implied):

@@ -8,12 +8,16 @@ all rounds would, for rounds in memory, files, lazy frames and merged days alike
 
 With a sample weight :math:`\omega` it is furthest by :math:`\omega` times as much.
 Where sample weights follow from the reward, as in a log of all clicks and few other
-rounds, and with the largest one :math:`o_k` that was logged with reward k, a round has
+rounds, a round with reward k has
 
 .. math:: \omega \le o_k, \qquad w \le \max_i w_i, \qquad
-    \omega w \le \max_i \omega_i w_i.
+    \omega w \le \max_i \omega_i w_i, \qquad
+    o_k = \min_{r_i = k} \omega_i \; \max_j \frac{\max_{r_i = j} \omega_i}
+    {\min_{r_i = j} \omega_i}:
 
-Otherwise, and with a reward that was not logged, it may be as heavy as any.
+the reward and something else, which varies as much as it does with any reward, may
+decide how heavy it is. Otherwise, and with a reward that was not logged, it may be as
+heavy as any.
 """
 
 from copy import copy
@@ -462,7 +466,9 @@ class LargestDeviation:
 
     def _sample_weights(self, limits, frame):
         """Return the largest sample weight by reward: those logged, and both ends."""
-        known = {reward: most for reward, (_, most) in self.sample_weights.items()}
+        spans = self.sample_weights
+        spread = max((most / least for least, most in spans.values()), default=1.0)
+        known = {reward: least * spread for reward, (least, _) in spans.items()}
         found = dict.fromkeys(limits, known.pop(inf, inf)) | known
         return {reward: min(omega, frame.heaviest) for reward, omega in found.items()}
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from skope_ope._parallel import dot
 from skope_ope.evaluators.core._blocks import blocks
-from skope_ope.evaluators.core._implied_weights import lasting
+from skope_ope.evaluators.core._implied_weights import lasting, share_behind
 
 # What larger weights than the bound may bring is below this share of a standard error:
 # a bias of that size takes .007 off a coverage of .95.
@@ -342,8 +342,21 @@ def implied_of(value):
 
 def lasting_reach(value):
     """Return by how much its limits are further, however many rounds come."""
+    return lasting(_implied_in(value))
+
+
+def hidden_share(value, low, high):
+    """Return the share of a policy behind the distance of the limit towards zero."""
+    side, distance = (
+        (0, value.value - low) if value.value > 0 else (1, high - value.value)
+    )
+    return share_behind(_implied_in(value), distance, side)
+
+
+def _implied_in(value):
+    """Return the `ImpliedWeights` for which the intervals of a value allow."""
     reach = value._reach()
-    return lasting(implied_of(value) if reach is None else reach.implied)
+    return implied_of(value) if reach is None else reach.implied
 
 
 def range_only(limits):

@@ -40,7 +40,7 @@ def kept_share_finding(logs, inverse=None):
 
 
 def _kept_by_reward(reward, weight):
-    """Tell whether rare rewards have one weight, and the others a smaller one."""
+    """Tell whether rewards have one weight, and the others a smaller one."""
     # rewards are those that are not zero; of two kinds of rewards, the greater ones
     least, most = reward.min(), reward.max()
     two = ((reward == least) | (reward == most)).all()
@@ -51,12 +51,12 @@ def _kept_by_reward(reward, weight):
     if min(map(len, kinds)) < FEWEST_OF_KIND or max(map(np.ptp, kinds)) > 1e-9:
         return None
     high, low = (float(one[0]) for one in kinds)
-    if not high > low + 1e-9 or len(kinds[0]) > len(kinds[1]):
+    if not high > low + 1e-9:
         return None
     found = (
         f"sample_weight is {figure(high, 3)} in all rounds with {name} and "
-        f"{figure(low, 3)} in all others, which are more. The common rounds are those "
-        "that are dropped as a rule, and then have the larger weight."
+        f"{figure(low, 3)} in all others. As a rule the others are dropped, and those "
+        "that are left then have the larger weight."
     )
     return found, {"number": high / low, "effect": high / low - 1}
 

@@ -297,6 +297,28 @@ def test_a_part_lacks_what_its_own_rounds_imply(tmp_path):
         assert_allclose(one.confidence_interval(), parts[label].confidence_interval())
 
 
+def test_no_number_of_rounds_fills_a_hole():
+    """Finding: "7,300 more rounds would decide", and 60,000 rounds did not."""
+    for seed in range(4):
+        random, n = np.random.default_rng(seed), 3_000
+        x = random.random((n, 1))
+        inside = x[:, 0] < 0.08
+        mu = np.where(inside[:, None], [0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
+        action = (mu.cumsum(axis=1) > random.random((n, 1))).argmax(axis=1)
+        rate = np.where(inside, 0.7 * (action < 2), 0.6 + 0.12 * (action == 2))
+        reward, rows = random.random(n) < rate, np.arange(n)
+        logs = BanditLogs(x, action, reward, mu[rows, action], actions=range(3))
+        found = compare_policies({"new": ConstantPolicy(2)}, logs)
+        assert found.decision == "undecided"
+        assert "of the decisions that the log may lack" in found.sentence
+        assert "rounds would decide" not in found.sentence
+    known = BanditLogs(
+        x, action, reward, mu[rows, action], actions=range(3), logging_proba=mu
+    )
+    sentence = compare_policies({"new": ConstantPolicy(2)}, known).sentence
+    assert "may lack" not in sentence and "not in the log" in sentence
+
+
 def test_users_who_share_a_draw_lack_no_region():
     found = []
     for seed in range(20):
