@@ -11,7 +11,9 @@ from skope_ope.logs._shown_numbers import decimals, error_text, fixed
 LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
 THE_SYSTEM = "the system that made the log"  # what sentences call it
 MORE_PLACES = 3  # of decimals, for a limit that is about zero
-LEAST_BASE = 0.5  # of a base, from which on its lower limit is not near zero
+# Share of a base from which on its lower limit is not near zero; and where rewards of
+# both signs cancel in it
+LEAST_BASE, LEAST_BALANCE = 0.5, 0.8
 # Rewards that are costs are often called by what they are the negative of.
 NEGATIVE = re.compile(r"^(-\s*|(minus|neg|negative)[\s_.-]+)", re.IGNORECASE)
 
@@ -24,6 +26,7 @@ class Outcome:
     is_named: bool  # whether it is known
     is_share: bool  # whether all rewards are 0 or 1, so that a mean is a share
     is_cost: bool  # whether no reward is positive, so that less of it is better
+    is_balance: bool  # whether rewards have both signs
     of_values: int  # decimal places of values in tables
     # Decimal places of gains, and of both in sentences: what is subtracted in the head
     # agrees with the gain
@@ -116,7 +119,8 @@ class Outcome:
         """Return a relative gain and a text of its limits; None about a base near 0."""
         least = min(self._sign * limit for limit in lift._baseline_limits(level))
         base, gain = self._sign * lift.baseline, self._sign * lift.gain
-        is_above = base + gain > 0 and least > LEAST_BASE * base > 0
+        share = LEAST_BALANCE if self.is_balance else LEAST_BASE
+        is_above = base + gain > 0 and least > share * base > 0
         if isnan(lift.value) or not is_above:
             return None
         limits = sorted(sign * limit for limit in lift._interval(level))
@@ -133,13 +137,15 @@ class Outcome:
 
 
 def rewards_of(log):
-    """Return the first four fields of an outcome, of rounds, sums of them, or None."""
+    """Return the first five fields of an outcome, of rounds, sums of them, or None."""
     ends = () if log is None else log._reward_extremes
     is_cost = bool(ends) and ends[0] < 0 >= ends[1]
+    is_balance = bool(ends) and ends[0] < 0 < ends[1]
     called = str(getattr(log, "reward_name", None) or "")
     called = NEGATIVE.sub("", called) if is_cost else called
     name = f"'{called}'" if called else "cost" if is_cost else "reward"
-    return name, bool(called), log is not None and log._says_yes_and_no, is_cost
+    is_share = log is not None and log._says_yes_and_no
+    return name, bool(called), is_share, is_cost, is_balance
 
 
 def percent(x, sign="+"):

@@ -46,6 +46,7 @@ WORLDS = {
     "margin": lambda rng, hit: amounts(rng, hit, 0.30, -0.28, 1.0),  # about 0
     "balance": lambda rng, hit: amounts(rng, hit, -0.1, -0.6, 1.0),  # below 0
     "tip": lambda rng, hit: amounts(rng, hit, 0.26, -0.24, 1.0),  # .04, error .016
+    "vote": lambda rng, hit: 2 * chance(rng, hit, 0.6, 0.5) - 1,  # .1, error .016
 }
 
 
@@ -151,7 +152,7 @@ def test_costs_without_a_name_are_told_as_costs():
     assert re.search(r"That is \d\d% less cost than", found.sentence)
 
 
-@pytest.mark.parametrize("outcome", ["margin", "balance", "tip"])
+@pytest.mark.parametrize("outcome", ["margin", "balance", "tip", "vote"])
 @pytest.mark.parametrize("decision", ["deploy", "keep"])
 def test_no_relative_gain_is_told_about_a_base_near_or_below_zero(outcome, decision):
     logs = logs_of(outcome)
