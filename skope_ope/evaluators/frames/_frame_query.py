@@ -57,6 +57,17 @@ class FrameQuery:
         cast = self.narwhals.col(name).cast(self.narwhals.Float64)
         return self._reads(("number", name), cast)
 
+    def refuse_codes(self, name, what):
+        """Refuse integers and truth values where probabilities of one action belong."""
+        dtype = self._type_of(name, what)
+        if dtype.is_integer() or dtype == self.narwhals.Boolean:
+            raise TypeError(
+                f"{what}: column {name!r} holds {dtype}: actions, or probabilities? "
+                "Probabilities of the logged actions are floats: cast them before the "
+                "scan. Of labels make a column for every action, which is 1 where it "
+                "is taken and 0 elsewhere: columns={name: [one per action]}."
+            )
+
     def label(self, name, what):
         """Return the `Column` of the labels of a name."""
         dtype, read = self._type_of(name, what), self.narwhals.col(name)

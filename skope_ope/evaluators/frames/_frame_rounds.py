@@ -187,6 +187,7 @@ class FrameRounds:
         names = self._columns_of(what, who)
         if isinstance(self.lazy.columns.get(what, what), str):
             message = "must hold probabilities of the logged actions in [0, 1]"
+            self.query.refuse_codes(names[0], who)
             limits = f"{who} {message}", 0.0, MOST
             return PolicyColumns(self, self._number(names[0], who, *limits), None)
         found = [self.query.number(one, who) for one in names]

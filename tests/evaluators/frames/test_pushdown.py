@@ -497,6 +497,10 @@ def test_columns_of_other_types(frame_of):
     sources = (lazy_of(frame_of, one) for one in (data, other))
     tables = (evaluated(LOGGED, {"IPS": IPS()}, one) for one in sources)
     assert_allclose(*(table["one", "IPS"].value for table in tables), rtol=1e-12)
+    for codes, kind in ((data["one_logged"] > 0, "Bool"), ([1] * 60, "Int")):
+        coded = dict(data, one_logged=codes)
+        with pytest.raises(TypeError, match=f"one_logged.* holds (?i:{kind})"):
+            evaluated(LOGGED, {"IPS": IPS()}, lazy_of(frame_of, coded))
     other["reward"] = ["none"] * 60
     with pytest.raises(TypeError, match="column 'reward' must hold numbers"):
         evaluated(LOGGED, {"IPS": IPS()}, lazy_of(frame_of, other))
