@@ -295,13 +295,19 @@ def _refuse_walks(evaluator):
         )
 
 
-def comparison_of(values, policies, logs, baseline, level, evaluator=None, accepted=()):
+def comparison_of(
+    values, policies, logs, baseline, level, evaluator=None, accepted=(), lacking=None
+):
     """Return the comparison of values that are known, and what is to be warned of."""
+    lacking = lacking or {}  # what regions lack, of policies of which that is known
     values, doubts = _doubted(dict(values), logs)
     if isinstance(logs, BanditLogs) and only_propensities(logs):
         values = {
             name: with_regions(
-                one, logs, partial(_weights_in_log, policies[name], logs)
+                one,
+                logs,
+                partial(_weights_in_log, policies[name], logs),
+                lacking.get(name),
             )
             if _has_weights(one, policies[name])
             else one
