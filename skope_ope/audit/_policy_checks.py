@@ -172,9 +172,10 @@ def weighted_reward_findings(rounds, random_state=None):
     facts = {"policy's mass on weights above 20": float(large.mean())}
     if rounds.overlap.sum_w == 0:
         return facts, []
-    size = np.abs(rounds.counted * rounds.logs.reward)
-    facts["share of the largest 1% of weighted rewards"] = _top_share(size)
-    shape, error = weighted_tail(rounds.counted, rounds.logs.reward)
+    weight, reward = rounds.counted, rounds.logs.reward
+    top = _top_share(np.abs(weight * reward))
+    facts["share of the largest 1% of weighted rewards"] = top
+    shape, error = weighted_tail(weight, reward)
     facts["tail shape of weighted rewards"] = (
         "not estimated: too few rounds, or sizes without a tail"
         if isnan(shape)
@@ -201,9 +202,8 @@ def weighted_tail(weight, reward):
     # Where the weights reach a bound, as those of a few recorded propensities do, the
     # tail is that of the rewards: a constant factor changes no shape. Products would
     # come in lumps, one for each size of the weights.
-    counts = weight > 0
-    weight, size = weight[counts], np.abs(reward[counts])
-    return tail_shape(size if is_bounded(weight) else weight * size)
+    factor = weight > 0 if is_bounded(weight) else weight
+    return tail_shape(factor * np.abs(reward))
 
 
 def tail_findings(shape, error):

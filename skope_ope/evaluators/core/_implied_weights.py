@@ -197,12 +197,11 @@ def regional_share(logs, w, omega=None, random_state=0):
         return 0.0, 0
     rows = rows[sampled_rows(len(rows), MOST_ROWS, random)]
     p, w = logs.propensity[rows], w[rows]
-    omega = np.ones(len(rows)) if omega is None else omega[rows]
-    columns = context_columns(logs.context, rows)
-    X = np.array([_bins_of(one.values) for one in columns])
+    X = np.array([_bins_of(x.values) for x in context_columns(logs.context, rows)])
     order = np.lexsort([*X[:MOST_KEYS], w, p])  # folds depend on no order of rows
-    X, w, p, omega = X.T[order], w[order], p[order], omega[order]
-    group = None if logs.group_index is None else logs.group_index[rows][order]
+    X, w, p, rows = X.T[order], w[order], p[order], rows[order]
+    omega = np.ones(len(rows)) if omega is None else omega[rows]
+    group = None if logs.group_index is None else logs.group_index[rows]
     if group is not None and len(np.unique(group)) < N_FOLDS:
         return 0.0, 0
     effect = 1.0 if group is None else _design_effect(omega * (w - 1), group)
@@ -300,9 +299,12 @@ def _predicted(X, y, omega, group, random):
     if group is not None:
         folds = GroupKFold(N_FOLDS)
     predicted = np.empty(len(y))
-    given = X + N_BINS * np.arange(X.shape[1]), (omega, omega * y)
+    bins = X + N_BINS * np.arange(X.shape[1])
+    terms = (y,) if (omega == 1).all() else (omega, omega * y)
+    whole = _sums_by_bin(bins, terms)
     for train, test in folds.split(X, groups=group):
-        leaves = [_Leaf(*given, train, test)]
+        sums = whole - _sums_by_bin(bins[test], [term[test] for term in terms])
+        leaves = [_Leaf(bins, terms, train, test, sums)]
         while len(leaves) < LEAVES:
             best = max(leaves, key=lambda leaf: leaf.gain)
             if not best.gain > 0:
@@ -310,36 +312,37 @@ def _predicted(X, y, omega, group, random):
             leaves.remove(best)
             leaves += best.halves()
         for leaf in leaves:
-            predicted[leaf.test] = leaf.mean
+            mine = leaf.train
+            predicted[leaf.test] = np.average(y[mine], weights=omega[mine])
     return predicted
+
+
+def _sums_by_bin(bins, terms):
+    """Return counts and sums of terms, of shape (n_sums, n_columns, N_BINS)."""
+    size = bins.shape[1] * N_BINS
+    weights = None, *(np.repeat(term, bins.shape[1]) for term in terms)
+    sums = [np.bincount(bins.ravel(), one, size) for one in weights]
+    return np.reshape(sums, (len(sums), -1, N_BINS))
 
 
 class _Leaf:
     """Rounds of a leaf, and the split of it that lowers the squared error most."""
 
-    def __init__(self, bins, terms, train, test, sums=None):
+    def __init__(self, bins, terms, train, test, sums):
         self.bins, self.terms, self.train, self.test = bins, terms, train, test
-        n, y = (term[train].sum() for term in terms)
-        self.mean, self.gain = y / n, 0.0
+        self.gain, self.sums, n_rounds = 0.0, sums, len(train)
         least = max(LEAST_ROWS, len(bins) // LEAST_SHARE)
-        if len(train) < 2 * least:
+        if n_rounds < 2 * least:
             return
-        self.sums = self._sums(train) if sums is None else sums
-        below = self.sums.cumsum(axis=2)
-        large = (least <= below[0]) & (below[0] <= len(train) - least)
+        below = sums.cumsum(axis=2)
+        large = (least <= below[0]) & (below[0] <= n_rounds - least)
         if large.any():
-            low_n, low_y = below[1:, large]
+            n, y = below[-2:, 0, -1]
+            low_n, low_y = below[-2:, large]
             gains = low_y**2 / low_n + (y - low_y) ** 2 / (n - low_n)
             best = int(gains.argmax())
             self.gain = float(gains[best] - y**2 / n)
             self.split = divmod(int(np.flatnonzero(large)[best]), N_BINS)
-
-    def _sums(self, rows):
-        """Return counts and sums of terms, of shape (n_sums, n_columns, N_BINS)."""
-        bins, n_columns = self.bins[rows].ravel(), self.bins.shape[1]
-        weights = None, *(np.repeat(term[rows], n_columns) for term in self.terms)
-        sums = [np.bincount(bins, one, N_BINS * n_columns) for one in weights]
-        return np.reshape(sums, (len(sums), n_columns, N_BINS))
 
     def halves(self):
         """Return the leaves that the split makes."""
@@ -354,8 +357,10 @@ class _Leaf:
             for side in (True, False)
         ]
         halves.sort(key=lambda half: len(half[0]))
-        few = self._sums(halves[0][0])  # the other half has what these leave
+        few = halves[0][0]  # the other half has what these leave
+        sums = _sums_by_bin(self.bins[few], [term[few] for term in self.terms])
+        given = self.bins, self.terms
         return [
-            _Leaf(self.bins, self.terms, *half, sums)
-            for half, sums in zip(halves, (few, self.sums - few), strict=True)
+            _Leaf(*given, *half, its)
+            for half, its in zip(halves, (sums, self.sums - sums), strict=True)
         ]

@@ -342,7 +342,7 @@ def _single_columns(columns, reward):
     told = []
     for column in columns:
         scores = {
-            what: r2_of(interpolated(column.values, target, column.categorical), target)
+            what: r2_of(interpolated(column.coded, target, column.categorical), target)
             for what, target in targets.items()
         }
         what = max(scores, key=scores.get)
@@ -445,7 +445,7 @@ def _terms(X, taken):
 def _score(terms, reward, half):
     """Return the R^2 of least squares, each half predicted from the other."""
     predicted = predicted_by_halves(terms, reward, half, ridge=RIDGE_OF_LEAK)
-    along = interpolated(predicted, reward)
+    along = interpolated(np.unique(predicted, return_inverse=True), reward)
     return max(r2_of(predicted, reward), r2_of(along, reward))
 
 
@@ -536,10 +536,9 @@ def sure_rewards(columns, reward, action, n_rounds):
 
 def _sets(column, rewarded, least):
     """Yield sets of at least so many rounds that are all rewarded."""
-    distinct, code, counts = np.unique(
-        column.values, return_inverse=True, return_counts=True
-    )
-    code, most = code.ravel(), int(counts.argmax())
+    distinct, code = column.coded
+    counts = np.bincount(code)
+    most = int(counts.argmax())
     if len(distinct) < 2:
         return
     rest = code != most
@@ -583,10 +582,9 @@ def varies(reward):
     return len(reward) - counts.max() >= FEW_REPEATS
 
 
-def interpolated(values, reward, categorical=False):
-    """Predict the reward of each round from other rounds by one column."""
-    distinct, code = np.unique(values, return_inverse=True)
-    code = code.ravel()
+def interpolated(coded, reward, categorical=False):
+    """Predict the reward of each round from others by a column, coded by `unique`."""
+    distinct, code = coded
     counts, totals = np.bincount(code), np.bincount(code, reward)
     others = (reward.sum() - reward) / (len(reward) - 1)
     apart = (totals[code] - reward) / np.maximum(counts[code] - 1, 1)
