@@ -172,10 +172,9 @@ def weighted_reward_findings(rounds, random_state=None):
     facts = {"policy's mass on weights above 20": float(large.mean())}
     if rounds.overlap.sum_w == 0:
         return facts, []
-    weight, reward = rounds.counted, rounds.logs.reward
-    top = _top_share(np.abs(weight * reward))
-    facts["share of the largest 1% of weighted rewards"] = top
-    shape, error = weighted_tail(weight, reward)
+    size = np.abs(rounds.counted * rounds.logs.reward)
+    facts["share of the largest 1% of weighted rewards"] = _top_share(size)
+    shape, error = weighted_tail(rounds.counted, rounds.logs.reward)
     facts["tail shape of weighted rewards"] = (
         "not estimated: too few rounds, or sizes without a tail"
         if isnan(shape)

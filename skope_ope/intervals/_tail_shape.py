@@ -54,8 +54,7 @@ def tail_shape(values):
 def is_bounded(values):
     """Return whether the largest positive values are alike: they reach a bound."""
     largest = values.max(initial=0)
-    near = values >= ALIKE_TERMS * largest
-    return largest > 0 and np.count_nonzero(near) >= N_ALIKE
+    return largest > 0 and np.count_nonzero(values >= ALIKE_TERMS * largest) >= N_ALIKE
 
 
 def _carries_little(positive):

@@ -206,8 +206,7 @@ def regional_share(logs, w, omega=None, random_state=0):
         return 0.0, 0
     effect = 1.0 if group is None else _design_effect(omega * (w - 1), group)
     predicted = _predicted(X, np.minimum(w, CLIPPED_AT), omega, group, random)
-    left, rest = left_and_rest(w, p)
-    u = left / rest
+    u = np.divide(*left_and_rest(w, p))
     mean, found = float(omega @ np.minimum(w, CLIPPED_AT)) / omega.sum(), (0.0, 0)
     for share in BELOW:
         inside = predicted < share * mean
@@ -296,15 +295,11 @@ def _predicted(X, y, omega, group, random):
     from sklearn.model_selection import GroupKFold, KFold
 
     folds = KFold(N_FOLDS, shuffle=True, random_state=random)
-    if group is not None:
-        folds = GroupKFold(N_FOLDS)
-    predicted = np.empty(len(y))
-    bins = X + N_BINS * np.arange(X.shape[1])
-    terms = (y,) if (omega == 1).all() else (omega, omega * y)
-    whole = _sums_by_bin(bins, terms)
+    folds = folds if group is None else GroupKFold(N_FOLDS)
+    predicted, tree = np.empty(len(y)), _Tree(X, y, omega)
+    whole = tree.sums(np.arange(len(y)))
     for train, test in folds.split(X, groups=group):
-        sums = whole - _sums_by_bin(bins[test], [term[test] for term in terms])
-        leaves = [_Leaf(bins, terms, train, test, sums)]
+        leaves = [_Leaf(tree, train, test, whole - tree.sums(test))]
         while len(leaves) < LEAVES:
             best = max(leaves, key=lambda leaf: leaf.gain)
             if not best.gain > 0:
@@ -317,50 +312,46 @@ def _predicted(X, y, omega, group, random):
     return predicted
 
 
-def _sums_by_bin(bins, terms):
-    """Return counts and sums of terms, of shape (n_sums, n_columns, N_BINS)."""
-    size = bins.shape[1] * N_BINS
-    weights = None, *(np.repeat(term, bins.shape[1]) for term in terms)
-    sums = [np.bincount(bins.ravel(), one, size) for one in weights]
-    return np.reshape(sums, (len(sums), -1, N_BINS))
+class _Tree:
+    """Bins of all rounds, different in every column, and what is summed by them."""
+
+    def __init__(self, X, y, omega):
+        self.bins = X + N_BINS * np.arange(X.shape[1])
+        self.terms = (y,) if (omega == 1).all() else (omega, omega * y)
+
+    def sums(self, rows):
+        """Return counts and sums of terms, of shape (n_sums, n_columns, N_BINS)."""
+        bins, n = self.bins[rows].ravel(), self.bins.shape[1]
+        weights = None, *(np.repeat(term[rows], n) for term in self.terms)
+        sums = [np.bincount(bins, one, n * N_BINS) for one in weights]
+        return np.reshape(sums, (len(sums), n, N_BINS))
 
 
 class _Leaf:
     """Rounds of a leaf, and the split of it that lowers the squared error most."""
 
-    def __init__(self, bins, terms, train, test, sums):
-        self.bins, self.terms, self.train, self.test = bins, terms, train, test
-        self.gain, self.sums, n_rounds = 0.0, sums, len(train)
-        least = max(LEAST_ROWS, len(bins) // LEAST_SHARE)
-        if n_rounds < 2 * least:
-            return
+    def __init__(self, tree, train, test, sums):
+        self.tree, self.train, self.test, self.sums = tree, train, test, sums
+        self.gain, least = 0.0, max(LEAST_ROWS, len(tree.bins) // LEAST_SHARE)
         below = sums.cumsum(axis=2)
-        large = (least <= below[0]) & (below[0] <= n_rounds - least)
+        large = (least <= below[0]) & (below[0] <= len(train) - least)
         if large.any():
             n, y = below[-2:, 0, -1]
             low_n, low_y = below[-2:, large]
             gains = low_y**2 / low_n + (y - low_y) ** 2 / (n - low_n)
-            best = int(gains.argmax())
-            self.gain = float(gains[best] - y**2 / n)
-            self.split = divmod(int(np.flatnonzero(large)[best]), N_BINS)
+            self.gain = float(gains.max() - y**2 / n)
+            self.split = divmod(int(np.flatnonzero(large)[gains.argmax()]), N_BINS)
 
     def halves(self):
         """Return the leaves that the split makes."""
         column, last = self.split
         used = np.flatnonzero(self.sums[0, column])
-        k = int(np.searchsorted(used, last, "right"))
+        k = np.searchsorted(used, last, "right")
         middle = (used[k - 1] + used[k]) // 2 + column * N_BINS  # between two in use
-        rows = self.train, self.test
-        low = [self.bins[some, column] <= middle for some in rows]
-        halves = [
-            [some[mine == side] for some, mine in zip(rows, low, strict=True)]
-            for side in (True, False)
-        ]
-        halves.sort(key=lambda half: len(half[0]))
-        few = halves[0][0]  # the other half has what these leave
-        sums = _sums_by_bin(self.bins[few], [term[few] for term in self.terms])
-        given = self.bins, self.terms
-        return [
-            _Leaf(*given, *half, its)
-            for half, its in zip(halves, (sums, self.sums - sums), strict=True)
-        ]
+        sides = []
+        for rows in (self.train, self.test):
+            low = self.tree.bins[rows, column] <= middle
+            sides.append((rows[low], rows[~low]))
+        few, many = sorted(zip(*sides, strict=True), key=lambda half: len(half[0]))
+        sums = self.tree.sums(few[0])  # the other half has what these leave
+        return _Leaf(self.tree, *few, sums), _Leaf(self.tree, *many, self.sums - sums)

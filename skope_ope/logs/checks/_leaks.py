@@ -431,19 +431,16 @@ def _frequent_actions(action):
 
 def _terms(X, taken):
     """Return columns, and products with actions and each other while they are few."""
-    first, second = np.triu_indices(X.shape[1])
-    forms = [(len(first), lambda: X.take(first, axis=1) * X.take(second, axis=1))]
+    parts = [X]
     if taken is not None:
-        size = X.shape[1] * taken.shape[1]
-        both = (size, lambda: (X[:, :, None] * taken[:, None]).reshape(len(X), size))
-        forms = [(taken.shape[1], lambda: taken), both, *forms]
-    n_terms, parts = X.shape[1], [X]
-    for n, form in forms:
-        n_terms += n
-        if n_terms > MOST_TERMS:
-            break
-        parts.append(form())
-    return np.concatenate(parts, axis=1)
+        products = (X[:, :, None] * taken[:, None, :]).reshape(len(X), -1)
+        parts += [taken, products]
+    first, second = np.triu_indices(X.shape[1])
+    if sum(part.shape[1] for part in parts) + len(first) <= MOST_TERMS:
+        parts.append(X.take(first, axis=1) * X.take(second, axis=1))
+    n_terms = np.cumsum([part.shape[1] for part in parts])
+    kept = [part for part, n in zip(parts, n_terms, strict=True) if n <= MOST_TERMS]
+    return np.concatenate(kept or parts[:1], axis=1)
 
 
 def _score(terms, reward, half):
