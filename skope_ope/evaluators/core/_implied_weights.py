@@ -222,7 +222,7 @@ def regional_share(logs, w, omega=None, random_state=0):
 
 
 def _bins_of(values):
-    """Return the bins of a column: a tree sorts these much faster than numbers."""
+    """Return the bins of a column, of equal counts where its values are many."""
     order = np.argsort(values)  # what is missing comes last
     ordered, n_known = values[order], np.count_nonzero(~np.isnan(values))
     edges = np.unique(ordered[(INNER * (n_known - 1)).astype(int)])
