@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._implied_weights import (
+    LACKING,
     only_propensities,
     regional_share,
 )
@@ -100,16 +101,16 @@ def region_findings(rounds, random_state=0):
     if not rounds.has_weights or not only_propensities(rounds.logs):
         return {}, []
     share, n = regional_share(rounds.logs, rounds.w, rounds.omega, random_state)
-    facts = {"share that regions of contexts lack": share}
     if not share > 0:
-        return facts, []
+        return {LACKING: share}, []
     found = (
         f"In {n:,} rounds, a region of contexts, the weights average far less than "
         f"one: about {share:.1%} of what this policy does may not be in the log."
     )
     advice = with_dropped(REGION_ADVICE, rounds.logs)
     about = {"number": share, "effect": share, "category": LowOverlapWarning}
-    return facts, [Finding("missing_region", "warning", found, advice, **about)]
+    finding = Finding("missing_region", "warning", found, advice, **about)
+    return {LACKING: share}, [finding]
 
 
 class _Measure:

@@ -201,9 +201,8 @@ def weighted_tail(weight, reward):
     # Where the weights reach a bound, as those of a few recorded propensities do, the
     # tail is that of the rewards: a constant factor changes no shape. Products would
     # come in lumps, one for each size of the weights.
-    counts = weight > 0
-    weight, size = weight[counts], np.abs(reward[counts])
-    return tail_shape(size if is_bounded(weight) else weight * size)
+    factor = weight > 0 if is_bounded(weight) else weight
+    return tail_shape(factor * np.abs(reward))
 
 
 def tail_findings(shape, error):

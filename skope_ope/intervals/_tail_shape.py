@@ -53,11 +53,8 @@ def tail_shape(values):
 
 def is_bounded(values):
     """Return whether the largest positive values are alike: they reach a bound."""
-    positive = values[values > 0]
-    if len(positive) < N_ALIKE:
-        return False
-    top = np.partition(positive, -N_ALIKE)[-N_ALIKE:]
-    return bool(top.min() >= ALIKE_TERMS * top.max())
+    largest = values.max(initial=0)
+    return largest > 0 and np.count_nonzero(values >= ALIKE_TERMS * largest) >= N_ALIKE
 
 
 def _carries_little(positive):

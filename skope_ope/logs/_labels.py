@@ -201,6 +201,9 @@ def order_of_codes(codes, n_codes):
 
 def first_alike(words):
     """Return for every row the first one that has its word, such as a hash of it."""
+    ordered = np.sort(words)  # most contexts come once: that is quickly told
+    if (ordered[1:] != ordered[:-1]).all():
+        return np.arange(len(words))
     codes, some = _codes_of_keys(words)
     return first_of_codes(codes, len(some))[codes]
 

@@ -32,7 +32,7 @@ from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._rules import plain_row
 from skope_ope.evaluators._value_table import ValueTable, warn_once
 from skope_ope.evaluators.base._question import SINGLE, policies_by_name
-from skope_ope.evaluators.core._implied_weights import allowing_for
+from skope_ope.evaluators.core._implied_weights import LACKING, allowing_for
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_rows import column_words, combined
 from skope_ope.logs._shown_numbers import wrapped
@@ -357,12 +357,16 @@ def report_of(
     evaluator = _decides(table)
     values = {name: table[name, evaluator] for name in policies}
     accepted = () if thresholds is None else thresholds.accepted
+    lacking = {}
+    if audited is None:
+        fixed = {n: p for n, p in policies.items() if not isinstance(p, AdaptivePolicy)}
+        audited = audits(fixed, logs)
+        lacking = {name: one.facts.get(LACKING) for name, one in audited[1].items()}
     comparison, warned = comparison_of(
-        values, policies, logs, baseline, level, evaluator, accepted
+        values, policies, logs, baseline, level, evaluator, accepted, lacking
     )
     table = _allowing_for_regions(table, comparison)
-    fixed = {n: p for n, p in policies.items() if not isinstance(p, AdaptivePolicy)}
-    of_log, of_policies = audits(fixed, logs) if audited is None else audited
+    of_log, of_policies = audited
     found = Report(
         table,
         comparison,

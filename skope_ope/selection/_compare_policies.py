@@ -295,18 +295,17 @@ def _refuse_walks(evaluator):
         )
 
 
-def comparison_of(values, policies, logs, baseline, level, evaluator=None, accepted=()):
+def comparison_of(
+    values, policies, logs, baseline, level, evaluator=None, accepted=(), lacking=()
+):
     """Return the comparison of values that are known, and what is to be warned of."""
+    # `lacking`: what regions lack, by the policies of which that is known
     values, doubts = _doubted(dict(values), logs)
     if isinstance(logs, BanditLogs) and only_propensities(logs):
-        values = {
-            name: with_regions(
-                one, logs, partial(_weights_in_log, policies[name], logs)
-            )
-            if _has_weights(one, policies[name])
-            else one
-            for name, one in values.items()
-        }
+        for name, one in values.items():
+            if _has_weights(one, policies[name]):
+                weights = partial(_weights_in_log, policies[name], logs)
+                values[name] = with_regions(one, logs, weights, dict(lacking).get(name))
     if baseline == LOGGER:
         values[LOGGER] = logged_value(logs)
     values, warned = on_common_rounds(values)

@@ -191,35 +191,36 @@ def lasting(implied):
 
 # -- regions of contexts in which weights are missing ----------------------------------
 MOST_ROWS = 20_000  # of a log: a sample of more
-INNER = np.linspace(0, 1, 257)[1:-1]  # quantiles between bins
+N_BINS = 256  # of a column
+INNER = np.linspace(0, 1, N_BINS + 1)[1:-1]  # quantiles between them
 MOST_KEYS = 16  # columns that tell rows apart
 CLIPPED_AT = 10.0  # weights that trees learn
 LEAVES, LEAST_ROWS, LEAST_SHARE = 16, 20, 200  # of a tree; rounds of a leaf
 N_FOLDS = 5
 BELOW = 0.25, 0.5  # of the mean weight: what a region predicts
 CHANCE = log(2 / 0.05)
+LACKING = "share that regions of contexts lack"  # a fact of an audit
 
 
 def regional_share(logs, w, omega=None, random_state=0):
     """Return the share of a policy that regions of contexts lack, with their rounds."""
     # the trees are fitted on other rounds, of other groups, than those of a region
-    n, random = len(logs), check_random_state(random_state)
-    if logs.n_actions < 3 or not logs.n_features or n < N_FOLDS * LEAST_ROWS:
+    rows, random = np.arange(len(logs)), check_random_state(random_state)
+    rows = rows if omega is None else rows[omega > 0]
+    if logs.n_actions < 3 or not logs.n_features or len(rows) < N_FOLDS * LEAST_ROWS:
         return 0.0, 0
-    rows = sampled_rows(n, MOST_ROWS, random) if n > MOST_ROWS else np.arange(n)
+    rows = rows[sampled_rows(len(rows), MOST_ROWS, random)]
     p, w = logs.propensity[rows], w[rows]
+    X = np.array([_bins_of(x.values) for x in context_columns(logs.context, rows)])
+    order = np.lexsort([*X[:MOST_KEYS], w, p])  # folds depend on no order of rows
+    X, w, p, rows = X.T[order], w[order], p[order], rows[order]
     omega = np.ones(len(rows)) if omega is None else omega[rows]
-    columns = context_columns(logs.context, None if n <= MOST_ROWS else rows)
-    X = np.column_stack([_bins_of(one.values) for one in columns])
-    order = np.lexsort([*X.T[:MOST_KEYS], w, p])  # folds depend on no order of rows
-    X, w, p, omega = X[order], w[order], p[order], omega[order]
-    group = None if logs.group_index is None else logs.group_index[rows][order]
+    group = None if logs.group_index is None else logs.group_index[rows]
     if group is not None and len(np.unique(group)) < N_FOLDS:
         return 0.0, 0
     effect = 1.0 if group is None else _design_effect(omega * (w - 1), group)
     predicted = _predicted(X, np.minimum(w, CLIPPED_AT), omega, group, random)
-    left, rest = left_and_rest(w, p)
-    u = left / rest
+    u = np.divide(*left_and_rest(w, p))
     mean, found = float(omega @ np.minimum(w, CLIPPED_AT)) / omega.sum(), (0.0, 0)
     for share in BELOW:
         inside = predicted < share * mean
@@ -235,10 +236,13 @@ def regional_share(logs, w, omega=None, random_state=0):
 
 
 def _bins_of(values):
-    """Return the bins of a column: a tree sorts these much faster than numbers."""
-    known = values[~np.isnan(values)]
-    edges = np.unique(np.quantile(known, INNER, method="lower")) if len(known) else []
-    return np.searchsorted(edges, values)  # what is missing has the last bin
+    """Return the bins of a column, of equal counts where its values are many."""
+    order = np.argsort(values)  # what is missing comes last
+    ordered, n_known = values[order], np.count_nonzero(~np.isnan(values))
+    edges = np.unique(ordered[(INNER * (n_known - 1)).astype(int)])
+    bins = np.empty(len(values), np.uint8)
+    bins[order] = np.searchsorted(edges, ordered)
+    return bins
 
 
 def _design_effect(change, group):
@@ -248,17 +252,19 @@ def _design_effect(change, group):
     return max(float(sums @ sums) / alone, 1.0) if alone else 1.0
 
 
-def with_regions(value, logs, weights):
+def with_regions(value, logs, weights, share=None):
     """Return a value that allows for what regions of contexts lack."""
     # In the interval, where it knows implied weights; otherwise a warning tells of
-    # both. `weights` finds the importance weights of the rounds and sample weights.
+    # both. `weights` finds the importance weights of the rounds and sample weights,
+    # `share` is what regions lack, where it is known.
     find, terms = value._find_reach, getattr(value._rows, "_terms", None)
     known = getattr(find, "regional", None) is not None and hasattr(terms, "source")
     if known and not find.evaluator.requires.weights:
         return value
     if not known or not find.extremes.implied[-1]:  # weights by a mixture of loggers
-        return _warned(value, logs, *weights())
-    share, _ = regional_share(logs, terms.numbers[0], value._rows.design.omega)
+        return _warned(value, logs, *weights(), share)
+    if share is None:
+        share, _ = regional_share(logs, terms.numbers[0], value._rows.design.omega)
     return allowing_for(value, share)
 
 
@@ -273,7 +279,7 @@ def allowing_for(value, share):
     return out
 
 
-def _warned(value, logs, w, omega):
+def _warned(value, logs, w, omega, share):
     """Return a value that warns of what the log may lack, if it may."""
     # as the share of the range by which the limits would be further
     p, (low, high) = logs.propensity, value._interval(0.95)
@@ -283,14 +289,8 @@ def _warned(value, logs, w, omega):
     entering = None if omega is None else omega > 0
     largest = float(w.max())
     mass = implied_mass(w, p, omega, entering, largest, float(p.max()))
-    about = (
-        shares_above(mass),
-        largest,
-        len(w),
-        1.0,
-        1.0,
-        regional_share(logs, w, omega)[0],
-    )
+    share = regional_share(logs, w, omega)[0] if share is None else share
+    about = shares_above(mass), largest, len(w), 1.0, 1.0, share
     sizes = (value.value - low, high - value.value) / np.float64(best - worst)
     share = min(max(ImpliedWeights(*about).further(*sizes)), 1.0)
     if not share > 0:
@@ -303,20 +303,69 @@ def _warned(value, logs, w, omega):
     return value._with_warnings([SupportWarning(text, share)])
 
 
+# -- trees on bins: sums by column and bin tell the gain of every split ----------------
 def _predicted(X, y, omega, group, random):
     """Return what trees that were fitted on other rounds predict."""
     from sklearn.model_selection import GroupKFold, KFold
-    from sklearn.tree import DecisionTreeRegressor
 
-    leaf = max(LEAST_ROWS, len(y) // LEAST_SHARE)
-    tree = DecisionTreeRegressor(
-        max_leaf_nodes=LEAVES, min_samples_leaf=leaf, random_state=random
-    )
     folds = KFold(N_FOLDS, shuffle=True, random_state=random)
-    if group is not None:
-        folds = GroupKFold(N_FOLDS)
-    predicted = np.empty(len(y))
-    for train, test in folds.split(X, y, group):
-        tree.fit(X[train], y[train], sample_weight=omega[train])
-        predicted[test] = tree.predict(X[test])
+    folds = folds if group is None else GroupKFold(N_FOLDS)
+    predicted, tree = np.empty(len(y)), _Tree(X, y, omega)
+    whole = tree.sums(np.arange(len(y)))
+    for train, test in folds.split(X, groups=group):
+        leaves = [_Leaf(tree, train, test, whole - tree.sums(test))]
+        while len(leaves) < LEAVES:
+            best = max(leaves, key=lambda leaf: leaf.gain)
+            if not best.gain > 0:
+                break
+            leaves.remove(best)
+            leaves += best.halves()
+        for leaf in leaves:
+            mine = leaf.train
+            predicted[leaf.test] = np.average(y[mine], weights=omega[mine])
     return predicted
+
+
+class _Tree:
+    """Bins of all rounds, different in every column, and what is summed by them."""
+
+    def __init__(self, X, y, omega):
+        self.bins = X + N_BINS * np.arange(X.shape[1])
+        self.terms = (y,) if (omega == 1).all() else (omega, omega * y)
+
+    def sums(self, rows):
+        """Return counts and sums of terms, of shape (n_sums, n_columns, N_BINS)."""
+        bins, n = self.bins[rows].ravel(), self.bins.shape[1]
+        weights = None, *(np.repeat(term[rows], n) for term in self.terms)
+        sums = [np.bincount(bins, one, n * N_BINS) for one in weights]
+        return np.reshape(sums, (len(sums), n, N_BINS))
+
+
+class _Leaf:
+    """Rounds of a leaf, and the split of it that lowers the squared error most."""
+
+    def __init__(self, tree, train, test, sums):
+        self.tree, self.train, self.test, self.sums = tree, train, test, sums
+        self.gain, least = 0.0, max(LEAST_ROWS, len(tree.bins) // LEAST_SHARE)
+        below = sums.cumsum(axis=2)
+        large = (least <= below[0]) & (below[0] <= len(train) - least)
+        if large.any():
+            n, y = below[-2:, 0, -1]
+            low_n, low_y = below[-2:, large]
+            gains = low_y**2 / low_n + (y - low_y) ** 2 / (n - low_n)
+            self.gain = float(gains.max() - y**2 / n)
+            self.split = divmod(int(np.flatnonzero(large)[gains.argmax()]), N_BINS)
+
+    def halves(self):
+        """Return the leaves that the split makes."""
+        column, last = self.split
+        used = np.flatnonzero(self.sums[0, column])
+        k = np.searchsorted(used, last, "right")
+        middle = (used[k - 1] + used[k]) // 2 + column * N_BINS  # between two in use
+        sides = []
+        for rows in (self.train, self.test):
+            low = self.tree.bins[rows, column] <= middle
+            sides.append((rows[low], rows[~low]))
+        few, many = sorted(zip(*sides, strict=True), key=lambda half: len(half[0]))
+        sums = self.tree.sums(few[0])  # the other half has what these leave
+        return _Leaf(self.tree, *few, sums), _Leaf(self.tree, *many, self.sums - sums)

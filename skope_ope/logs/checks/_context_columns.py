@@ -6,6 +6,7 @@ import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from itertools import chain
 from math import nan
 from numbers import Real
@@ -43,6 +44,11 @@ class ContextColumn:
     def label(self):
         """What messages call it."""
         return label_of(self.name, self.named)
+
+    @cached_property
+    def coded(self):
+        """The distinct values, and the place of every round's among them."""
+        return np.unique(self.values, return_inverse=True)
 
 
 def label_of(name, named):

@@ -342,7 +342,7 @@ def _single_columns(columns, reward):
     told = []
     for column in columns:
         scores = {
-            what: r2_of(interpolated(column.values, target, column.categorical), target)
+            what: r2_of(interpolated(column.coded, target, column.categorical), target)
             for what, target in targets.items()
         }
         what = max(scores, key=scores.get)
@@ -436,7 +436,8 @@ def _terms(X, taken):
         products = (X[:, :, None] * taken[:, None, :]).reshape(len(X), -1)
         parts += [taken, products]
     first, second = np.triu_indices(X.shape[1])
-    parts.append(X[:, first] * X[:, second] if len(first) <= MOST_TERMS else X[:, :0])
+    if sum(part.shape[1] for part in parts) + len(first) <= MOST_TERMS:
+        parts.append(X.take(first, axis=1) * X.take(second, axis=1))
     n_terms = np.cumsum([part.shape[1] for part in parts])
     kept = [part for part, n in zip(parts, n_terms, strict=True) if n <= MOST_TERMS]
     return np.concatenate(kept or parts[:1], axis=1)
@@ -445,7 +446,7 @@ def _terms(X, taken):
 def _score(terms, reward, half):
     """Return the R^2 of least squares, each half predicted from the other."""
     predicted = predicted_by_halves(terms, reward, half, ridge=RIDGE_OF_LEAK)
-    along = interpolated(predicted, reward)
+    along = interpolated(np.unique(predicted, return_inverse=True), reward)
     return max(r2_of(predicted, reward), r2_of(along, reward))
 
 
@@ -536,10 +537,9 @@ def sure_rewards(columns, reward, action, n_rounds):
 
 def _sets(column, rewarded, least):
     """Yield sets of at least so many rounds that are all rewarded."""
-    distinct, code, counts = np.unique(
-        column.values, return_inverse=True, return_counts=True
-    )
-    code, most = code.ravel(), int(counts.argmax())
+    distinct, code = column.coded
+    counts = np.bincount(code)
+    most = int(counts.argmax())
     if len(distinct) < 2:
         return
     rest = code != most
@@ -583,10 +583,9 @@ def varies(reward):
     return len(reward) - counts.max() >= FEW_REPEATS
 
 
-def interpolated(values, reward, categorical=False):
-    """Predict the reward of each round from other rounds by one column."""
-    distinct, code = np.unique(values, return_inverse=True)
-    code = code.ravel()
+def interpolated(coded, reward, categorical=False):
+    """Predict the reward of each round from others by a column, coded by `unique`."""
+    distinct, code = coded
     counts, totals = np.bincount(code), np.bincount(code, reward)
     others = (reward.sum() - reward) / (len(reward) - 1)
     apart = (totals[code] - reward) / np.maximum(counts[code] - 1, 1)

@@ -290,9 +290,8 @@ def cell_bets(logs, rows, largest, plan, share=None, group=None):
     """Return bets in cells of the context, learned from other rounds."""
     n = len(rows)
     columns = _cell_columns(logs, rows)
-    codes = {
-        most: [_coarse(one, most) for one in columns] for most in (FINE, *RESOLUTIONS)
-    }
+    coarse = [_coarse(one) for one in columns]
+    codes = {most: [one[most] for one in coarse] for most in (FINE, *RESOLUTIONS)}
     inverse = np.minimum(1 / largest, LARGEST_INVERSE)
     weight = np.ones(n) if share is None else share.astype(float)
     group = np.arange(n) if group is None else group
@@ -327,20 +326,21 @@ def _cell_columns(logs, rows):
     return columns
 
 
-def _coarse(column, most):
-    """Return codes from 0 on, of at most `most` values or bins and one for missing."""
-    values = column.values
-    known = np.isfinite(values)
-    codes = np.full(len(values), most)
-    if column.categorical:
-        codes[known] = np.minimum(values[known], most - 1)
-        return codes
-    distinct = np.unique(values[known])
-    if len(distinct) > most:
-        ordered = np.sort(values[known])
-        distinct = np.unique(ordered[np.arange(most) * len(ordered) // most])
-    codes[known] = np.maximum(np.searchsorted(distinct, values[known], "right") - 1, 0)
-    return codes
+def _coarse(column):
+    """Return codes by resolution: so many values or bins, and one for missing."""
+    known = np.isfinite(column.values)
+    values, found = column.values[known], {}
+    ordered = np.sort(values)
+    distinct = np.unique(ordered)
+    for most in (FINE, *RESOLUTIONS):
+        edges, codes = distinct, np.full(len(known), most)
+        if column.categorical:
+            edges = np.arange(most)  # the rarest are the last
+        elif len(distinct) > most:
+            edges = np.unique(ordered[np.arange(most) * len(ordered) // most])
+        codes[known] = np.maximum(np.searchsorted(edges, values, "right") - 1, 0)
+        found[most] = codes
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What propensities imply of weights that were not logged, against the formulas."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.model_selection import KFold
+from sklearn.tree import DecisionTreeRegressor
 
 from skope_ope import (
     IPS,
@@ -20,6 +24,7 @@ from skope_ope import (
     scan_logs,
     summarize,
 )
+from skope_ope.evaluators.core import _implied_weights
 from skope_ope.evaluators.core._implied_weights import EDGES, regional_share
 from skope_ope.evaluators.core._logged_value import logged_value
 from skope_ope.exceptions import LowOverlapWarning
@@ -244,9 +249,25 @@ def test_a_bound_of_the_weights_says_nothing_of_regions():
     assert found.differences["one"].confidence_interval()[0] < -0.01
 
 
-def test_all_values_of_a_report_allow_for_regions():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_predictions_are_those_of_trees_of_scikit_learn(weighted):
+    random, n = np.random.default_rng(0), 3_000
+    X, y = random.integers(0, 256, (n, 4)), random.random(n) * 3
+    y[X[:, 0] < 60] *= 0.2
+    omega = 1 + random.random(n) if weighted else np.ones(n)
+    found = _implied_weights._predicted(X, y, omega, None, np.random.RandomState(0))
+    for train, test in KFold(5, shuffle=True, random_state=0).split(X):
+        tree = DecisionTreeRegressor(max_leaf_nodes=16, min_samples_leaf=20)
+        tree.fit(X[train], y[train], omega[train])
+        assert_allclose(found[test], tree.predict(X[test]))
+
+
+def test_all_values_of_a_report_allow_for_regions(monkeypatch):
     logs, _ = shared_hole()
+    trees = Mock(wraps=_implied_weights._predicted)
+    monkeypatch.setattr(_implied_weights, "_predicted", trees)
     found = report({"one": ConstantPolicy(1)}, logs, random_state=0)
+    assert trees.call_count == 1  # the page and its audit
     assert_allclose(
         found.values["one", found.evaluator].confidence_interval(),
         found.comparison["one"].confidence_interval(),
