@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._implied_weights import (
     LACKING,
+    are_codes,
     only_propensities,
     regional_share,
 )
@@ -34,6 +35,11 @@ MOST_BALANCED_ROUNDS = 50_000
 DISTANCE = 0.1  # standard deviations
 CLIPPED_AT = 3.0  # standard deviations: values beyond count as this far
 MOST_CONTRASTS = 10  # of a categorical column
+CODED_FROM = 0.1  # share of a policy that lacks where codes of actions were given
+ARE_CODES = (
+    "If they are codes of actions, pass one column for every action, which is 1 where "
+    "it is taken: (codes[:, None] == logs.actions)."
+)
 REGION_ADVICE = (
     "Give logging_proba, the probabilities of all actions: it shows what the logger "
     "never does.",
@@ -100,7 +106,9 @@ def region_findings(rounds, random_state=0):
     """Return the share of a policy that regions of contexts lack, and a finding."""
     if not rounds.has_weights or not only_propensities(rounds.logs):
         return {}, []
-    share, n = regional_share(rounds.logs, rounds.w, rounds.omega, random_state)
+    coded = rounds.target.logged_only and are_codes(rounds.pi)
+    about = rounds.omega, random_state, 2 if coded else 3
+    share, n = regional_share(rounds.logs, rounds.w, *about)
     if not share > 0:
         return {LACKING: share}, []
     found = (
@@ -110,6 +118,10 @@ def region_findings(rounds, random_state=0):
     advice = with_dropped(REGION_ADVICE, rounds.logs)
     about = {"number": share, "effect": share, "category": LowOverlapWarning}
     finding = Finding("missing_region", "warning", found, advice, **about)
+    if coded and share > CODED_FROM:
+        found += " All its probabilities of logged actions are 0 or 1, as codes are."
+        advice = (ARE_CODES, *advice)
+        finding = Finding("codes_as_probabilities", "error", found, advice, **about)
     return {LACKING: share}, [finding]
 
 

@@ -305,7 +305,9 @@ def comparison_of(
         for name, one in values.items():
             if _has_weights(one, policies[name]):
                 weights = partial(_weights_in_log, policies[name], logs)
-                values[name] = with_regions(one, logs, weights, dict(lacking).get(name))
+                of_logged = Target(policies[name], logs).logged_only
+                about = weights, dict(lacking).get(name), of_logged
+                values[name] = with_regions(one, logs, *about)
     if baseline == LOGGER:
         values[LOGGER] = logged_value(logs)
     values, warned = on_common_rounds(values)

@@ -202,12 +202,19 @@ CHANCE = log(2 / 0.05)
 LACKING = "share that regions of contexts lack"  # a fact of an audit
 
 
-def regional_share(logs, w, omega=None, random_state=0):
+def are_codes(pi):
+    """Whether all probabilities of logged actions are 0 or 1, as codes are."""
+    return bool((np.abs(pi - np.rint(pi)) <= ROUNDED).all())
+
+
+def regional_share(logs, w, omega=None, random_state=0, least_actions=3):
     """Return the share of a policy that regions of contexts lack, with their rounds."""
     # the trees are fitted on other rounds, of other groups, than those of a region
     rows, random = np.arange(len(logs)), check_random_state(random_state)
     rows = rows if omega is None else rows[omega > 0]
-    if logs.n_actions < 3 or not logs.n_features or len(rows) < N_FOLDS * LEAST_ROWS:
+    if len(rows) < N_FOLDS * LEAST_ROWS or not logs.n_features:
+        return 0.0, 0
+    if logs.n_actions < least_actions:  # their implied weights say all
         return 0.0, 0
     rows = rows[sampled_rows(len(rows), MOST_ROWS, random)]
     p, w = logs.propensity[rows], w[rows]
@@ -236,7 +243,7 @@ def regional_share(logs, w, omega=None, random_state=0):
 
 
 def _bins_of(values):
-    """Return the bins of a column, of equal counts where its values are many."""
+    """Return the bins of a column: a tree sorts these much faster than numbers."""
     order = np.argsort(values)  # what is missing comes last
     ordered, n_known = values[order], np.count_nonzero(~np.isnan(values))
     edges = np.unique(ordered[(INNER * (n_known - 1)).astype(int)])
@@ -252,11 +259,12 @@ def _design_effect(change, group):
     return max(float(sums @ sums) / alone, 1.0) if alone else 1.0
 
 
-def with_regions(value, logs, weights, share=None):
+def with_regions(value, logs, weights, share=None, of_logged=False):
     """Return a value that allows for what regions of contexts lack."""
     # In the interval, where it knows implied weights; otherwise a warning tells of
     # both. `weights` finds the importance weights of the rounds and sample weights,
-    # `share` is what regions lack, where it is known.
+    # `share` is what regions lack, where it is known. `of_logged`: the policy was given
+    # as probabilities of the logged actions, which may be codes of actions.
     find, terms = value._find_reach, getattr(value._rows, "_terms", None)
     known = getattr(find, "regional", None) is not None and hasattr(terms, "source")
     if known and not find.evaluator.requires.weights:
@@ -264,7 +272,10 @@ def with_regions(value, logs, weights, share=None):
     if not known or not find.extremes.implied[-1]:  # weights by a mixture of loggers
         return _warned(value, logs, *weights(), share)
     if share is None:
-        share, _ = regional_share(logs, terms.numbers[0], value._rows.design.omega)
+        w = terms.numbers[0]
+        least = 2 if of_logged and are_codes(w * logs.propensity) else 3
+        about = value._rows.design.omega, 0, least
+        share, _ = regional_share(logs, w, *about)
     return allowing_for(value, share)
 
 
@@ -303,69 +314,19 @@ def _warned(value, logs, w, omega, share):
     return value._with_warnings([SupportWarning(text, share)])
 
 
-# -- trees on bins: sums by column and bin tell the gain of every split ----------------
 def _predicted(X, y, omega, group, random):
     """Return what trees that were fitted on other rounds predict."""
     from sklearn.model_selection import GroupKFold, KFold
+    from sklearn.tree import DecisionTreeRegressor
 
+    leaf = max(LEAST_ROWS, len(y) // LEAST_SHARE)
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=LEAVES, min_samples_leaf=leaf, random_state=random
+    )
     folds = KFold(N_FOLDS, shuffle=True, random_state=random)
     folds = folds if group is None else GroupKFold(N_FOLDS)
-    predicted, tree = np.empty(len(y)), _Tree(X, y, omega)
-    whole = tree.sums(np.arange(len(y)))
+    predicted, X = np.empty(len(y)), X.astype(np.float32)
     for train, test in folds.split(X, groups=group):
-        leaves = [_Leaf(tree, train, test, whole - tree.sums(test))]
-        while len(leaves) < LEAVES:
-            best = max(leaves, key=lambda leaf: leaf.gain)
-            if not best.gain > 0:
-                break
-            leaves.remove(best)
-            leaves += best.halves()
-        for leaf in leaves:
-            mine = leaf.train
-            predicted[leaf.test] = np.average(y[mine], weights=omega[mine])
+        tree.fit(X[train], y[train], sample_weight=omega[train])
+        predicted[test] = tree.predict(X[test])
     return predicted
-
-
-class _Tree:
-    """Bins of all rounds, different in every column, and what is summed by them."""
-
-    def __init__(self, X, y, omega):
-        self.bins = X + N_BINS * np.arange(X.shape[1])
-        self.terms = (y,) if (omega == 1).all() else (omega, omega * y)
-
-    def sums(self, rows):
-        """Return counts and sums of terms, of shape (n_sums, n_columns, N_BINS)."""
-        bins, n = self.bins[rows].ravel(), self.bins.shape[1]
-        weights = None, *(np.repeat(term[rows], n) for term in self.terms)
-        sums = [np.bincount(bins, one, n * N_BINS) for one in weights]
-        return np.reshape(sums, (len(sums), n, N_BINS))
-
-
-class _Leaf:
-    """Rounds of a leaf, and the split of it that lowers the squared error most."""
-
-    def __init__(self, tree, train, test, sums):
-        self.tree, self.train, self.test, self.sums = tree, train, test, sums
-        self.gain, least = 0.0, max(LEAST_ROWS, len(tree.bins) // LEAST_SHARE)
-        below = sums.cumsum(axis=2)
-        large = (least <= below[0]) & (below[0] <= len(train) - least)
-        if large.any():
-            n, y = below[-2:, 0, -1]
-            low_n, low_y = below[-2:, large]
-            gains = low_y**2 / low_n + (y - low_y) ** 2 / (n - low_n)
-            self.gain = float(gains.max() - y**2 / n)
-            self.split = divmod(int(np.flatnonzero(large)[gains.argmax()]), N_BINS)
-
-    def halves(self):
-        """Return the leaves that the split makes."""
-        column, last = self.split
-        used = np.flatnonzero(self.sums[0, column])
-        k = np.searchsorted(used, last, "right")
-        middle = (used[k - 1] + used[k]) // 2 + column * N_BINS  # between two in use
-        sides = []
-        for rows in (self.train, self.test):
-            low = self.tree.bins[rows, column] <= middle
-            sides.append((rows[low], rows[~low]))
-        few, many = sorted(zip(*sides, strict=True), key=lambda half: len(half[0]))
-        sums = self.tree.sums(few[0])  # the other half has what these leave
-        return _Leaf(self.tree, *few, sums), _Leaf(self.tree, *many, self.sums - sums)
