@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
@@ -191,13 +191,13 @@ def with_inputs_of_model(model, tags):
     return tags
 
 
-def refuse_to_score(policy, error=AttributeError):
+def refuse_to_score(policy: Any, error: type[Exception] = AttributeError) -> NoReturn:
     """Not there: how good a policy is on logs is an estimate of an evaluator.
 
     A search without `scoring` then raises, where an error in `score` would be NaN.
     """
     raise error(
-        f"a {type(policy).__name__} cannot score itself on logs. In a search pass "
+        f"{type(policy).__name__} cannot score itself on logs. In a search pass "
         "scoring=PolicyScorer(evaluator); for one value call "
         "evaluator.fit(logs).score(policy)."
     )

@@ -372,7 +372,7 @@ def _check_texts(names):
     """Raise unless a sentence about a policy tells which one it is about."""
     texts = [str(name).strip() for name in names]
     for name, text in zip(names, texts, strict=True):
-        if name is None or not text:
+        if not text or [*names] == [None]:
             raise ValueError(
                 f"policies has the name {name!r}, which contains nothing readable. "
                 "Give every policy a name with letters."
