@@ -35,12 +35,17 @@ pandas = pytest.importorskip("pandas")
 from tests.test_remedies import (  # noqa: E402
     FRAME,
     HALVES,
+    JSON,
     LOGS,
     POLICY,
     ROLES,
+    SPREAD,
+    TAKE,
     A,
     X,
     build,
+    of_json,
+    run,
     value,
     with_entry,
 )
@@ -343,3 +348,31 @@ def test_lists_in_a_column_are_audited():
     logs = BanditLogs(frame, random.integers(0, 2, 200), random.random(200), 0.5)
     assert audit(logs).findings is not None
     assert audit(ConstantPolicy(1), logs).findings is not None
+
+
+# -- the shell: what it advises is followed as it stands ------------------------------
+def told_by_shell(capsys, frame, *words, code=2):
+    """Return what `evaluate` says of a file with these columns, in one line."""
+    frame.to_csv("log.csv", index=False)
+    given = ["evaluate", "log.csv", "--action", "a", "--reward", "r", *words]
+    assert main([*given, *([] if "--policy-columns" in words else EVEN)]) == code
+    return " ".join("".join(capsys.readouterr()).split())
+
+
+EVEN = ["--policy", "uniform"]
+
+
+def test_the_shell_says_what_to_make_of_json(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = FRAME.assign(probs=JSON)
+    told = told_by_shell(capsys, log, "--context", "x", "--logging-proba", "probs")
+    assert SPREAD in told and "--logging-proba p_a,p_b," in told
+    made = run(SPREAD, values=JSON).add_prefix("p_")
+    whole = pandas.concat([FRAME, made], axis=1)
+    words = "--context", "x", "--logging-proba", "p_a,p_b"
+    told_by_shell(capsys, whole, *words, code=0)
+    told = told_by_shell(capsys, log, "--context", "x", "--propensity", "probs")
+    assert TAKE in told
+    words = "--context", "x", "--propensity", "one"
+    log["one"] = of_json(TAKE, actions=A)
+    told_by_shell(capsys, log, *words, code=0)

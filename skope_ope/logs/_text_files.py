@@ -500,7 +500,7 @@ def cell_number(text):
     return number(text) if word is None else float(word)
 
 
-def numbers_of(name, cells, remedy=DROP, optional=False):
+def numbers_of(name, cells, remedy=DROP, optional=False, ndim=1):
     """Return cells, floats or `Texts`, as finite floats, or NaN where `optional`."""
     if isinstance(cells, Texts):
         values = np.empty(len(cells.values))
@@ -508,7 +508,7 @@ def numbers_of(name, cells, remedy=DROP, optional=False):
             try:
                 values[code] = cell_number(text)
             except ValueError:
-                raise bad_cell(name, cells, text, "a number") from None
+                raise bad_cell(name, cells, text, "a number", ndim=ndim) from None
         cells = values[cells.codes]
     bad = ~np.isfinite(cells)
     if optional:
@@ -533,13 +533,13 @@ def cell_labels(name, texts, kinds=None, remedy=DROP):
     return parse_labels(stripped, kinds), codes
 
 
-def bad_cell(name, texts, text, expected, if_missing=DROP):
+def bad_cell(name, texts, text, expected, if_missing=DROP, ndim=1):
     """Return the error for a text in a column."""
     found, more = f"is {quoted(text)}", ""
     remedy = DROP
     if expected == "a number":
         answer = YES_OR_NO if text.strip().lower() in ANSWERS else ""
-        remedy = several_numbers(text) or answer or DROP
+        remedy = several_numbers(text, ndim) or answer or DROP
     if not text.strip():
         found, remedy = "is missing", if_missing
     elif is_missing_word(text) and expected == "a label":

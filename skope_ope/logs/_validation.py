@@ -80,7 +80,7 @@ def several_numbers(found, ndim=1):
     if ndim > 1:
         return (
             "Make a column of each of the numbers in an entry, in the order of the "
-            f"actions: pandas.DataFrame([{one} for one in values])."
+            f"actions: pandas.DataFrame([{one} for one in values]). Name these columns."
         )
     name, key = "code", "code"  # the place in a list
     if isinstance(found, dict) or found[:1] == "{":
