@@ -42,6 +42,7 @@ from tests.test_remedies import (  # noqa: E402
     SPREAD,
     TAKE,
     A,
+    P,
     X,
     build,
     of_json,
@@ -126,7 +127,7 @@ def test_all_sources_say_the_same_of_what_is_missing(
         told += ["--action", "a", "--reward", "r", "--propensity", "p"]
         told += ["--context", "x"]
         assert main(told) == 2
-        steps = {FIND_OUT: "estimate them with --propensity estimate."}
+        steps = {FIND_OUT: "estimate them with --propensity estimate, from a context"}
         assert steps.get(words, words) in capsys.readouterr().err
         if words == FIND_OUT:  # the last --propensity counts
             assert main([*told, "--propensity", "estimate"]) == 0
@@ -355,11 +356,9 @@ def told_by_shell(capsys, frame, *words, code=2):
     """Return what `evaluate` says of a file with these columns, in one line."""
     frame.to_csv("log.csv", index=False)
     given = ["evaluate", "log.csv", "--action", "a", "--reward", "r", *words]
-    assert main([*given, *([] if "--policy-columns" in words else EVEN)]) == code
+    told = {"--policy", "--policy-columns"} & {*words}
+    assert main([*given, *([] if told else ["--policy", "uniform"])]) == code
     return " ".join("".join(capsys.readouterr()).split())
-
-
-EVEN = ["--policy", "uniform"]
 
 
 def test_the_shell_says_what_to_make_of_json(tmp_path, capsys, monkeypatch):
@@ -376,3 +375,24 @@ def test_the_shell_says_what_to_make_of_json(tmp_path, capsys, monkeypatch):
     words = "--context", "x", "--propensity", "one"
     log["one"] = of_json(TAKE, actions=A)
     told_by_shell(capsys, log, *words, code=0)
+
+
+def test_propensities_are_estimated_without_the_old_ones(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = FRAME.assign(p=with_entry(P, 3, np.nan))
+    told = told_by_shell(capsys, log, "--propensity", "p", "--exclude", "")
+    assert "from a context without the old ones (as by --exclude)" in told
+    words = "--propensity", "estimate", "--exclude", "p"
+    assert ", 1 features," in told_by_shell(capsys, log, *words, code=0)
+
+
+@pytest.mark.parametrize("learner", ["logistic", "hist"])
+@pytest.mark.parametrize("first", [0, 110])  # from which row on there are gaps
+def test_models_of_the_shell_take_gaps(first, learner, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = FRAME.assign(x=with_entry(X[:, 0], slice(first, None, 3), np.nan))
+    model = {"logistic": "ridge", "hist": "hist"}[learner]
+    words = ["--context", "x", "--policy", "greedy", "--learner", learner]
+    words += ["--propensity", "estimate", "--reward-model", model]
+    told = told_by_shell(capsys, log, *words, code=0)
+    assert "Regress" in told and "Pipeline" not in told and "ContextEnc" not in told

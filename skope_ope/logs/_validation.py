@@ -291,7 +291,10 @@ def short(labels):
     return f"[{shown}{', ...' if len(labels) > 8 else ''}]"
 
 
-ESTIMATE_THEM = "estimate the propensities with PropensityEstimator"
+ESTIMATE_THEM = (
+    "estimate the propensities with PropensityEstimator, from a context without the "
+    "old ones"
+)
 
 
 def check_propensity(propensity, n_rounds, instead=ESTIMATE_THEM):
