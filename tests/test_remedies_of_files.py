@@ -396,3 +396,21 @@ def test_models_of_the_shell_take_gaps(first, learner, tmp_path, capsys, monkeyp
     words += ["--propensity", "estimate", "--reward-model", model]
     told = told_by_shell(capsys, log, *words, code=0)
     assert "Regress" in told and "Pipeline" not in told and "ContextEnc" not in told
+
+
+def test_a_policy_known_at_logged_actions_has_a_recommended_row(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    pi = with_entry(P, slice(None, None, 2), 0.4)
+    words = ["--context", "x", "--propensity", "p", "--policy-columns", "pi"]
+    told = told_by_shell(capsys, FRAME.assign(pi=pi), *words, code=0)
+    assert "Recommended: SNIPS; only the policy's probability of the logged" in told
+    words += ["--evaluators", "DoublyRobust"]
+    told = told_by_shell(capsys, FRAME.assign(pi=pi), *words)
+    assert "evaluate: error: " in told and "--evaluators IPS,SNIPS" in told
+    for evaluators in (None, ["IPS", "SNIPS"]):
+        assert evaluate(pi, LOGS, evaluators=evaluators).recommended == "SNIPS"
+        summary = ope.summarize("pi", LOGS.with_columns(pi=pi), evaluators=evaluators)
+        assert summary.values().recommended == "SNIPS"
+    assert "SNIPS" in str(ope.suggest(pi, LOGS))
