@@ -745,18 +745,6 @@ def test_files_that_cannot_be_read(tmp_path, fails, name, content, message):
     assert message in fails("evaluate", path, *COLUMNS, *UNIFORM)
 
 
-def test_missing_values_need_trees(tmp_path, fails, values):
-    path = tmp_path / "log.csv"
-    rows = "".join(
-        f"{'ab'[i % 2]},{i % 3 % 2},0.5,{i if i % 7 else ''}\n" for i in range(99)
-    )
-    path.write_text("item,click,p,age\n" + rows)
-    words = (path, *COLUMNS, *UNIFORM, "--context", "age", "--reward-model")
-    message = fails("evaluate", *words, "ridge")
-    assert "missing values, but the context has some at row 0 (15 such rows)" in message
-    assert list(values(*words, "hist")) == DEFAULTS
-
-
 def test_surprises_are_one_line_too_unless_wanted(log, monkeypatch, fails):
     def fail(*args, **kwargs):
         raise KeyError("no\nsuch thing")

@@ -252,6 +252,11 @@ CASES = {
         "np.asarray(..., dtype=float)",
         lambda: value(build(reward=np.asarray(R.astype(str), dtype=float))),
     ),
+    "words in place of numbers": (
+        lambda: framed(FRAME.assign(r=np.where(R > 0, "yes", "no")), propensity="p"),
+        "Write 1 for yes and 0 for no",
+        lambda: value(framed(FRAME, propensity="p")),
+    ),
     "offers as numbers": (
         lambda: build(available=np.ones((N, 2), int)),
         "available.astype(bool)",
@@ -356,6 +361,13 @@ CASES = {
         COLUMNS.replace("['a', 'b'].index", "labels.index"),
         lambda: one_reward(run(f"{PLACES}; {ASSIGN}", frame=TABLE, action="a")),
     ),
+    "rewards by action in a list, of a source": (
+        lambda: ope.scan_logs(TABLE, action="a", reward=["ra", "rb"]),
+        COLUMNS.replace("['a', 'b']", "labels").replace(
+            "to the frame", "to the source"
+        ),
+        lambda: one_reward(run(f"{PLACES}; {ASSIGN}", frame=TABLE, action="a")),
+    ),
     "an array as a column": (
         lambda: framed(FRAME, propensity=P),
         "frame.assign(p=...), and pass 'p'",
@@ -402,6 +414,11 @@ CASES = {
     ),
     "codes as a policy": (
         lambda: value(LOGS, CODE),
+        LABELS,
+        lambda: value(LOGS, run(LABELS, labels=A[::-1], logs=LOGS)),
+    ),
+    "truth values as a policy": (
+        lambda: value(LOGS, (A == "b").astype(object)),
         LABELS,
         lambda: value(LOGS, run(LABELS, labels=A[::-1], logs=LOGS)),
     ),
@@ -730,6 +747,12 @@ CASES = {
                 FEEDBACK | {"context": run("np.empty((n_rounds, 0))", n_rounds=N)}
             ),
         ),
+    ),
+    "obp without the key of the context": (
+        lambda: from_obp(FEEDBACK),
+        "has no 'context'; it has 'n_rounds', 'n_actions', 'action', 'reward', "
+        "'pscore'. Without features it is np.empty((n_rounds, 0))",
+        lambda: value(from_obp(FEEDBACK | {"context": np.empty((N, 0))})),
     ),
     "obp without rewards": (
         lambda: from_obp(FEEDBACK | {"context": X, "reward": None}),

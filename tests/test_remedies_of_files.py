@@ -35,12 +35,18 @@ pandas = pytest.importorskip("pandas")
 from tests.test_remedies import (  # noqa: E402
     FRAME,
     HALVES,
+    JSON,
     LOGS,
     POLICY,
     ROLES,
+    SPREAD,
+    TAKE,
     A,
+    P,
     X,
     build,
+    of_json,
+    run,
     value,
     with_entry,
 )
@@ -121,7 +127,7 @@ def test_all_sources_say_the_same_of_what_is_missing(
         told += ["--action", "a", "--reward", "r", "--propensity", "p"]
         told += ["--context", "x"]
         assert main(told) == 2
-        steps = {FIND_OUT: "estimate them with --propensity estimate."}
+        steps = {FIND_OUT: "estimate them with --propensity estimate, from a context"}
         assert steps.get(words, words) in capsys.readouterr().err
         if words == FIND_OUT:  # the last --propensity counts
             assert main([*told, "--propensity", "estimate"]) == 0
@@ -343,3 +349,68 @@ def test_lists_in_a_column_are_audited():
     logs = BanditLogs(frame, random.integers(0, 2, 200), random.random(200), 0.5)
     assert audit(logs).findings is not None
     assert audit(ConstantPolicy(1), logs).findings is not None
+
+
+# -- the shell: what it advises is followed as it stands ------------------------------
+def told_by_shell(capsys, frame, *words, code=2):
+    """Return what `evaluate` says of a file with these columns, in one line."""
+    frame.to_csv("log.csv", index=False)
+    given = ["evaluate", "log.csv", "--action", "a", "--reward", "r", *words]
+    told = {"--policy", "--policy-columns"} & {*words}
+    assert main([*given, *([] if told else ["--policy", "uniform"])]) == code
+    return " ".join("".join(capsys.readouterr()).split())
+
+
+def test_the_shell_says_what_to_make_of_json(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = FRAME.assign(probs=JSON)
+    told = told_by_shell(capsys, log, "--context", "x", "--logging-proba", "probs")
+    assert SPREAD in told and "--logging-proba p_a,p_b," in told
+    made = run(SPREAD, values=JSON).add_prefix("p_")
+    whole = pandas.concat([FRAME, made], axis=1)
+    words = "--context", "x", "--logging-proba", "p_a,p_b"
+    told_by_shell(capsys, whole, *words, code=0)
+    told = told_by_shell(capsys, log, "--context", "x", "--propensity", "probs")
+    assert TAKE in told
+    words = "--context", "x", "--propensity", "one"
+    log["one"] = of_json(TAKE, actions=A)
+    told_by_shell(capsys, log, *words, code=0)
+
+
+def test_propensities_are_estimated_without_the_old_ones(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = FRAME.assign(p=with_entry(P, 3, np.nan))
+    told = told_by_shell(capsys, log, "--propensity", "p", "--exclude", "")
+    assert "from a context without the old ones (as by --exclude)" in told
+    words = "--propensity", "estimate", "--exclude", "p"
+    assert ", 1 features," in told_by_shell(capsys, log, *words, code=0)
+
+
+@pytest.mark.parametrize("learner", ["logistic", "hist"])
+@pytest.mark.parametrize("first", [0, 110])  # from which row on there are gaps
+def test_models_of_the_shell_take_gaps(first, learner, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = FRAME.assign(x=with_entry(X[:, 0], slice(first, None, 3), np.nan))
+    model = {"logistic": "ridge", "hist": "hist"}[learner]
+    words = ["--context", "x", "--policy", "greedy", "--learner", learner]
+    words += ["--propensity", "estimate", "--reward-model", model]
+    told = told_by_shell(capsys, log, *words, code=0)
+    assert "Regress" in told and "Pipeline" not in told and "ContextEnc" not in told
+
+
+def test_a_policy_known_at_logged_actions_has_a_recommended_row(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    pi = with_entry(P, slice(None, None, 2), 0.4)
+    words = ["--context", "x", "--propensity", "p", "--policy-columns", "pi"]
+    told = told_by_shell(capsys, FRAME.assign(pi=pi), *words, code=0)
+    assert "Recommended: SNIPS; only the policy's probability of the logged" in told
+    words += ["--evaluators", "DoublyRobust"]
+    told = told_by_shell(capsys, FRAME.assign(pi=pi), *words)
+    assert "evaluate: error: " in told and "--evaluators IPS,SNIPS" in told
+    for evaluators in (None, ["IPS", "SNIPS"]):
+        assert evaluate(pi, LOGS, evaluators=evaluators).recommended == "SNIPS"
+        summary = ope.summarize("pi", LOGS.with_columns(pi=pi), evaluators=evaluators)
+        assert summary.values().recommended == "SNIPS"
+    assert "SNIPS" in str(ope.suggest(pi, LOGS))

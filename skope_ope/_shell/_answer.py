@@ -66,6 +66,9 @@ def write(stream, text):
 OPTIONS = {
     r"on_error='skip'": "--skip-bad-lines",
     r"(Logger)?PropensityEstimator(\(\))?": "--propensity estimate",
+    r"without the old ones": "without the old ones (as by --exclude)",
+    r"evaluators=\['IPS', 'SNIPS'\] of evaluate": "--evaluators IPS,SNIPS",
+    r"Name these columns\.": "Name these columns: --logging-proba p_a,p_b,...",
 }
 
 

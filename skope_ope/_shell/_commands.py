@@ -29,7 +29,7 @@ from skope_ope._shell._policies import (
     wanted_policies,
 )
 from skope_ope._shell._require import add_verdict_on_gain, add_verdicts
-from skope_ope._sklearn import StrOptions
+from skope_ope._sklearn import StrOptions, inside
 from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
 from skope_ope.datasets._load import load_classification
@@ -253,7 +253,8 @@ def model_text(args, model, values):
         )
     if isinstance(model, float):
         return f"{model:g} everywhere"
-    return f"{type(model).__name__} for each action, out of fold ({args.folds} folds)"
+    name = type(inside(model)).__name__
+    return f"{name} for each action, out of fold ({args.folds} folds)"
 
 
 def start_report(args, values):

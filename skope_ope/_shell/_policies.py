@@ -14,6 +14,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from skope_ope._sklearn import inside
 from skope_ope._texts import meant
 from skope_ope.evaluators.scavenging._reordering_scavenging import ReorderingPolicy
 from skope_ope.logs._bandit_logs import BanditLogs
@@ -321,7 +322,7 @@ def rounds_and_targets(args, source, wanted, progress):
     policies, told = {}, {}
     for one in wanted:
         if one.is_learned:
-            policy, text = learned(one, args, train, progress)
+            policy, text = learned(one, args, train, source.logs.context, progress)
             text += f"; all numbers below are about the {len(logs):,} others"
         else:
             policy, text = target(one, args, source)
@@ -381,14 +382,16 @@ def columns_policy(names, source):
     )
 
 
-def learned(wanted, args, train, progress):
+def learned(wanted, args, train, context, progress):
     """Learn a policy on some of the rounds; return it and what it is."""
     epsilon = args.epsilon if wanted.kind == "epsilon-greedy" else 0.0
     with progress.step(f"learning a policy on {len(train):,} rounds"):
-        policy = learn_policy(train, args.learner, epsilon, args.random_state)
+        how = args.learner, epsilon, args.random_state
+        policy = learn_policy(train, context, *how)
     exploring = f" with epsilon {epsilon:g}" if epsilon else ""
     return policy, (
-        f"{wanted.kind}{exploring} on {type(policy.classifier_).__name__}, learned on "
+        f"{wanted.kind}{exploring} on {type(inside(policy.classifier_)).__name__}, "
+        "learned on "
         f"{len(train):,} rounds"
     )
 
@@ -415,7 +418,7 @@ def read_source(
     if args.propensity != "estimate":
         return source
     with progress.step("estimating the propensities"):
-        check_features(source.logs, "'--propensity estimate'", takes_missing=False)
+        check_features(source.logs, "'--propensity estimate'")
         estimator = PropensityEstimator(cv=args.folds)
         return replace(source, logs=estimator.fit_transform(source.logs))
 

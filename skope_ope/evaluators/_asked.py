@@ -129,10 +129,10 @@ def default_rows(question, sums):
     doubtful = []
     if question.reward_model is None:  # another one is asked for
         policies, head = question.policies.values(), question.head
-        if question.of_frame:
-            doubtful.append((uses_model, COLUMN_MODEL))
         if any(is_of_logged_actions(policy, head) for policy in policies):
             doubtful.append((uses_model, ALL_ACTIONS))
+        if question.of_frame:
+            doubtful.append((uses_model, COLUMN_MODEL))
     if sums:
         doubtful.append((has_many_terms, ALL_PRODUCTS))
     for lacks, need in doubtful:

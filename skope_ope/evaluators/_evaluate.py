@@ -19,7 +19,7 @@ from skope_ope._types import (
     RewardModelLike,
     SplitterLike,
 )
-from skope_ope.evaluators._asked import asked
+from skope_ope.evaluators._asked import asked, is_of_logged_actions
 from skope_ope.evaluators._rules import recommend
 from skope_ope.evaluators._value_table import ValueTable, rows_of, warn_once
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
@@ -161,7 +161,8 @@ def answered(question, keep=False):
         about = question.head, rows, (), None, learners, question.n_loggers
     else:
         about = log, rows, question.left_out, found.values(), learners
-    row, reason = recommend(*about)
+    logged_only = any(is_of_logged_actions(one, question.head) for one in learners)
+    row, reason = recommend(*about, logged_only=logged_only)
     results, single = {}, question.single
     for job in product(question.policies, question.evaluators):
         results[job[1] if single else job] = found[job]

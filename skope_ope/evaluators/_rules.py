@@ -121,6 +121,10 @@ NO_PROPENSITIES = (
     "without propensities only a reward model can be used, and no interval includes "
     "its error; record propensities, or estimate them with PropensityEstimator"
 )
+WITHOUT_MODEL = (
+    "only the policy's probability of the logged actions is known, and a reward model "
+    "needs those of all actions"
+)
 NOTHING_HIDDEN = (
     "The context holds everything that the logger looked at. Hidden reasons bias every "
     "value; value.sensitivity() shows by how much they could."
@@ -377,11 +381,15 @@ class Recommendation(NamedTuple):
     reason: str  # why this one, or why none, in a sentence without a full stop
 
 
-def recommended_evaluator(logs, n_loggers=None, more=()):
+def recommended_evaluator(logs, n_loggers=None, more=(), logged_only=False):
     """Return the evaluator that is recommended for some logs."""
     # The form with the lowest error among those that leave no bias out of their
-    # interval.
+    # interval. `logged_only`: of the policy only the logged actions' probabilities are
+    # known.
     rule = RULES[situation_of(logs, n_loggers, more)]
+    plain = plain_row(dict(zip(rule.rows, rule.rows, strict=True)), None)
+    if logged_only and plain:
+        return Recommendation(plain, rule.rows[plain], WITHOUT_MODEL)
     estimated = "propensity" in more or getattr(logs, "propensity_estimated", False)
     reason = ESTIMATED if estimated and rule.reason == UNBIASED else rule.reason
     return Recommendation(rule.row, rule.row and rule.evaluator, reason)
@@ -459,9 +467,9 @@ def learns(policy):
     )
 
 
-def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
+def recommended_row(logs, evaluators, n_loggers=None, left_out=(), logged_only=False):
     """Return which of some evaluators is recommended, and why it or none."""
-    found = recommended_evaluator(logs, n_loggers)
+    found = recommended_evaluator(logs, n_loggers, logged_only=logged_only)
     if found.name is None:
         return None, found.reason
     alike = [
@@ -486,9 +494,17 @@ def _also(evaluators):
     return f"; {BY_SLOT}" if by_slot else ""
 
 
-def recommend(logs, evaluators, left_out, values, policies=(), n_loggers=None):
+def recommend(
+    logs,
+    evaluators,
+    left_out,
+    values,
+    policies=(),
+    n_loggers=None,
+    logged_only=False,
+):
     """Return the recommended row and why it or none; `values` may raise doubts."""
-    row, reason = recommended_row(logs, evaluators, n_loggers, left_out)
+    row, reason = recommended_row(logs, evaluators, n_loggers, left_out, logged_only)
     if row is None and any(map(learns, policies)):
         reason = LEARNS
     return row, reason if values is None else doubted_reason(row, reason, logs, values)

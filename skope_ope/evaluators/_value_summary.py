@@ -275,7 +275,10 @@ class ValueSummary(ValuesOfSums):
         }
         row, reason = None, ""
         if log is not None:
-            row, reason = recommend(log, self.evaluators, needs, results.values())
+            about = log, self.evaluators, needs, results.values()
+            tallies = self._sums.tallies.values()
+            logged_only = not all(one.table for one in tallies)
+            row, reason = recommend(*about, logged_only=logged_only)
         return ValueTable(results, needs, recommended=row, reason=reason)
 
     def __add__(self, other):

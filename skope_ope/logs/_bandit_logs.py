@@ -198,8 +198,9 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
 
     _instead = (
         ": functions of features take the context, permutation_importance(policy, "
-        "logs.context, None, scoring=lambda p, X, _: fitted.score(p.predict_proba(X))) "
-        "with fitted = DoublyRobust().fit(logs)"
+        "logs.context, None, scoring=lambda p, X, _: fitted.score("
+        "action_probabilities(p, replace(logs, context=X)))) with fitted = "
+        "DoublyRobust().fit(logs) and replace of dataclasses"
     )
     _row_fields = row_fields(BANDIT)
     _carried_fields = (*fields_of(BANDIT, False), "loggers", "_group_labels")

@@ -33,7 +33,7 @@ FIND_ACTIONS = (
 ESTIMATE_ALL = (
     "Neither drop nor fill these rows: whether a propensity is missing, or wrong, may "
     "depend on the action. Find them where they were recorded, or leave all out and "
-    "estimate them with PropensityEstimator."
+    "estimate them with PropensityEstimator, from a context without the old ones."
 )
 
 # -- the table -------------------------------------------------------------------------

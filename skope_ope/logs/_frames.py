@@ -349,12 +349,7 @@ def _how_to_add(argument, value, frame):
     listed = list(listed) if isinstance(value, (list, tuple, Mapping)) else []
     names = [one for one in listed if _may_be_name(one) and one in frame.columns]
     if argument == "reward" and names and len(names) == len(listed):
-        labels = list(value) if isinstance(value, Mapping) else "labels"
-        values = f"frame[{listed}].to_numpy()[np.arange(len(frame)), code]"
-        told = (
-            "A round has one reward. Where each action has a column, take that of the "
-            f"logged action, code = [{labels}.index(one) for one in frame[action]]. "
-        )
+        told, values = reward_of_logged_action(value)
     elif isinstance(value, Mapping) and frame.implementation.is_pandas():
         values = "frame[column].map(values)"
     elif callable(value) and frame.implementation.is_pandas():
@@ -365,6 +360,18 @@ def _how_to_add(argument, value, frame):
     elif frame.implementation.is_pyarrow():
         how = f"frame.append_column({column!r}, ...)"
     return f"{told}Add it to the frame: {how}, and pass {column!r}."
+
+
+def reward_of_logged_action(columns):
+    """Return why and how one reward is taken of a column for every action."""
+    labels, listed = "labels", list(columns)
+    if isinstance(columns, Mapping):
+        labels, listed = listed, list(columns.values())
+    return (
+        "A round has one reward. Where each action has a column, take that of the "
+        f"logged action, code = [{labels}.index(one) for one in frame[action]]. ",
+        f"frame[{listed}].to_numpy()[np.arange(len(frame)), code]",
+    )
 
 
 def names_of(argument, names):

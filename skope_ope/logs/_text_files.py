@@ -20,7 +20,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from skope_ope.exceptions import RowError
-from skope_ope.logs._validation import several_numbers
+from skope_ope.logs._validation import several_numbers, yes_or_no
 
 # -- columns of texts, and the labels that their distinct texts stand for --------------
 
@@ -478,8 +478,6 @@ def _fault(block):
 
 TEXTS_TRIED = 100  # texts that tell whether others may be of a type
 DROP = "Correct or drop the row."
-ANSWERS = {"yes", "no", "y", "n", "t", "f"}
-YES_OR_NO = "Write 1 for yes and 0 for no, in all rows: a row dropped for it misleads."
 # words for missing, in any case and with blanks around them; "none" only in place of a
 # number, as a label it may be an action: to do nothing
 MISSING = {"", "na", "n/a", "nan", "null"}
@@ -500,7 +498,7 @@ def cell_number(text):
     return number(text) if word is None else float(word)
 
 
-def numbers_of(name, cells, remedy=DROP, optional=False):
+def numbers_of(name, cells, remedy=DROP, optional=False, ndim=1):
     """Return cells, floats or `Texts`, as finite floats, or NaN where `optional`."""
     if isinstance(cells, Texts):
         values = np.empty(len(cells.values))
@@ -508,7 +506,7 @@ def numbers_of(name, cells, remedy=DROP, optional=False):
             try:
                 values[code] = cell_number(text)
             except ValueError:
-                raise bad_cell(name, cells, text, "a number") from None
+                raise bad_cell(name, cells, text, "a number", ndim=ndim) from None
         cells = values[cells.codes]
     bad = ~np.isfinite(cells)
     if optional:
@@ -533,13 +531,12 @@ def cell_labels(name, texts, kinds=None, remedy=DROP):
     return parse_labels(stripped, kinds), codes
 
 
-def bad_cell(name, texts, text, expected, if_missing=DROP):
+def bad_cell(name, texts, text, expected, if_missing=DROP, ndim=1):
     """Return the error for a text in a column."""
     found, more = f"is {quoted(text)}", ""
     remedy = DROP
     if expected == "a number":
-        answer = YES_OR_NO if text.strip().lower() in ANSWERS else ""
-        remedy = several_numbers(text) or answer or DROP
+        remedy = several_numbers(text, ndim) or yes_or_no([text]) or DROP
     if not text.strip():
         found, remedy = "is missing", if_missing
     elif is_missing_word(text) and expected == "a label":

@@ -19,6 +19,7 @@ from skope_ope.logs._shown_numbers import figure
 PROBA_TOLERANCE = 1e-6
 MANY_TEXTS = 1000  # of which few are distinct, as a rule
 FILL = "Drop these rows or fill the values."
+ANSWERS = {"yes", "no", "y", "n", "true", "false", "t", "f"}
 LONG_TEXT = 128  # bytes: longer ones are not hashed
 
 
@@ -38,7 +39,7 @@ def as_numbers(name, values, ndim=1, finite=True, first="row"):
         array = array.astype(float)  # databases give them
     if array.dtype.kind in "OUSTmMV":
         found = plain(array.flat[0]) if array.size else None
-        remedy = several_numbers(found, ndim)
+        remedy = several_numbers(found, ndim) or yes_or_no(array.flat)
         if name == "slate" and not remedy:
             remedy = "Pass indices of candidates; labels go to SlateLogs.from_frame."
         elif not remedy:
@@ -80,7 +81,7 @@ def several_numbers(found, ndim=1):
     if ndim > 1:
         return (
             "Make a column of each of the numbers in an entry, in the order of the "
-            f"actions: pandas.DataFrame([{one} for one in values])."
+            f"actions: pandas.DataFrame([{one} for one in values]). Name these columns."
         )
     name, key = "code", "code"  # the place in a list
     if isinstance(found, dict) or found[:1] == "{":
@@ -89,6 +90,13 @@ def several_numbers(found, ndim=1):
         "Take of each entry the number of its row, such as that of the logged action: "
         f"[{one}[{key}] for one, {name} in zip(values, {name}s)]."
     )
+
+
+def yes_or_no(values):
+    """Return what to do where one of some values is a word for yes or no."""
+    if not any(isinstance(v, str) and v.strip().lower() in ANSWERS for v in values):
+        return ""
+    return "Write 1 for yes and 0 for no, in all rows: a row dropped for it misleads."
 
 
 def as_array(name, values, labels=None):
@@ -291,7 +299,10 @@ def short(labels):
     return f"[{shown}{', ...' if len(labels) > 8 else ''}]"
 
 
-ESTIMATE_THEM = "estimate the propensities with PropensityEstimator"
+ESTIMATE_THEM = (
+    "estimate the propensities with PropensityEstimator, from a context without the "
+    "old ones"
+)
 
 
 def check_propensity(propensity, n_rounds, instead=ESTIMATE_THEM):

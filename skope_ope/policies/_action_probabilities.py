@@ -243,6 +243,9 @@ def _probability_array(policy, logs):
             f"{policy.shape}.{_of_positions(policy)}"
         )
     kind = policy.dtype.kind
+    of_truth = kind == "O" and kind_of_labels(policy.ravel()) == "bools"
+    if of_truth and not (policy.ndim == 1 and can_be_labels(policy, logs.actions)):
+        policy, kind = policy.astype(bool), "b"
     if policy.ndim == 1 and kind in "iub":
         what = "booleans" if kind == "b" else "integers"
         raise TypeError(

@@ -14,6 +14,7 @@ from skope_ope.policies._action_probabilities import (
     refuse_non_policies,
 )
 from skope_ope.policies._classifier_policy import ClassifierPolicy
+from skope_ope.propensities._model_fits import behind_encoder_if_odd
 from skope_ope.readers._table_columns import csv_at, pandas_frame
 from skope_ope.readers._table_logs import rounding
 
@@ -204,9 +205,9 @@ def divide(logs, train_share=0.5, random_state=0):
     return logs[np.sort(train)], logs[np.sort(test)]
 
 
-def learn_policy(logs, learner="logistic", epsilon=0.0, random_state=0):
-    """Learn a policy from rewards of any sign."""
-    check_features(logs, f"the learner {learner!r}", takes_missing=learner == "hist")
+def learn_policy(logs, context, learner="logistic", epsilon=0.0, random_state=0):
+    """Learn a policy from rewards of any sign, for all rows of a context."""
+    check_features(logs, f"the learner {learner!r}", takes_sparse=learner != "hist")
     if learner == "hist":
         from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -215,6 +216,7 @@ def learn_policy(logs, learner="logistic", epsilon=0.0, random_state=0):
         from sklearn.linear_model import LogisticRegression
 
         classifier = LogisticRegression(max_iter=1000)
+        classifier = behind_encoder_if_odd(classifier, context)
     low = logs.reward.min()
     if low < 0:  # which action is best does not depend on where rewards start
         logs = logs.replace(reward=logs.reward - low)

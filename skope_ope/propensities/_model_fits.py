@@ -124,6 +124,11 @@ def default_classifier():
     return behind_encoder(LogisticRegression(max_iter=1000), sparse_output="auto")
 
 
+def behind_encoder_if_odd(model, context):
+    """Return a model that takes the gaps and texts of all rows of a context."""
+    return behind_encoder(model) if oddities(context) else model
+
+
 def begins_with_encoder(model):
     """Tell whether a model is a Pipeline that fills missing values by an encoder."""
     return hasattr(model, "steps") and isinstance(model.steps[0][1], ContextEncoder)

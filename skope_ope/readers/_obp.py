@@ -264,16 +264,16 @@ def _slates_to(logs):
 
 
 def _value_of_key(feedback, key):
-    if key in feedback and feedback[key] is None:
-        remedy = "Fill it in."
-        if key == "context":
-            remedy = "Without features it is np.empty((n_rounds, 0))."
-        raise ValueError(f"bandit_feedback[{key!r}] is None. {remedy}")
+    remedy = "Fill it in."
+    if key == "context":
+        remedy = "Without features it is np.empty((n_rounds, 0))."
     if key not in feedback:
         raise ValueError(
             f"bandit_feedback has no {key!r}; it has "
-            f"{', '.join(map(repr, feedback))}.{meant(key, feedback)}"
+            f"{', '.join(map(repr, feedback))}.{meant(key, feedback)} {remedy}"
         )
+    if feedback[key] is None:
+        raise ValueError(f"bandit_feedback[{key!r}] is None. {remedy}")
     return feedback[key]
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from skope_ope._texts import meant
 from skope_ope.exceptions import LogsWarning, RowError, warn_user
-from skope_ope.logs._fields import DROP_OR_FILL, kind_of_field, remedy_of
+from skope_ope.logs._fields import DROP_OR_FILL, FIELDS, kind_of_field, remedy_of
 from skope_ope.logs._frames import check_context_names, choose_context
 from skope_ope.logs._text_files import (
     DROP,
@@ -63,6 +63,7 @@ class _ReadColumn:
     def of(self, kind):
         """Return the values as a kind wants them."""
         self.remedy = remedy_of(kind, self.remedy)
+        self.ndim = len(FIELDS[kind].axes[0]) if kind in FIELDS else 1
         return getattr(self, kind_of_field(kind))()
 
 
@@ -150,7 +151,7 @@ class _CsvColumn(_ReadColumn):
 
     def number(self):
         """Return finite numbers."""
-        return numbers_of(self.name, self.cells, self.remedy)
+        return numbers_of(self.name, self.cells, self.remedy, ndim=self.ndim)
 
     def label(self):
         """Return texts, integers, floats or booleans."""
@@ -507,7 +508,7 @@ class _Field(_ReadColumn):
         """Return the error for a row."""
         value = self.values[row]
         found = "is missing" if value is None else f"is {quoted(value)}"
-        remedy = several_numbers(value) or DROP_LINE
+        remedy = several_numbers(value, self.ndim) or DROP_LINE
         remedy = self.remedy if value in (None, "") else remedy
         many = self.values.count(None) if value is None else 1
         lines = f" ({many:,} such lines)" if many > 1 else ""

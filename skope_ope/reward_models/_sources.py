@@ -21,6 +21,7 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._text_files import number
 from skope_ope.logs._validation import as_array, as_numbers
 from skope_ope.policies._base import BasePolicy
+from skope_ope.propensities._model_fits import behind_encoder_if_odd
 from skope_ope.reward_models._action_reward_model import (
     ActionRewardModel,
     refuse_other_kinds,
@@ -271,11 +272,12 @@ def named_reward_model(name, logs):
                 f"the reward model {name!r} is unknown: name "
                 f"{', '.join(MODELS_BY_NAME)} or a number.{meant(name, MODELS_BY_NAME)}"
             ) from None
-    check_features(logs, f"the reward model {name!r}", takes_missing=name == "hist")
+    check_features(logs, f"the reward model {name!r}", takes_sparse=name != "hist")
     if name == "hist":
         from sklearn.ensemble import HistGradientBoostingRegressor
 
         return HistGradientBoostingRegressor()
     from sklearn.linear_model import LogisticRegression, Ridge
 
-    return Ridge() if name == "ridge" else LogisticRegression(max_iter=1000)
+    model = Ridge() if name == "ridge" else LogisticRegression(max_iter=1000)
+    return behind_encoder_if_odd(model, logs.context)

@@ -31,7 +31,6 @@ from skope_ope.evaluators._asked import (
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._names import evaluator_named
 from skope_ope.evaluators._rules import (
-    default_evaluators,
     plain_row,
     recommended_evaluator,
     row_of,
@@ -385,12 +384,12 @@ def _check_texts(names):
             )
 
 
-def _evaluator(evaluator, logs, n_loggers=None):
+def _evaluator(evaluator, logs, n_loggers=None, logged_only=False):
     """Return the evaluator that was named, or the recommended one."""
     if evaluator is not None:
         check_search_evaluator(evaluator, "compare_policies")
         return evaluator
-    found = recommended_evaluator(logs, n_loggers)
+    found = recommended_evaluator(logs, n_loggers, logged_only=logged_only)
     if found.evaluator is None:
         raise ValueError(
             f"no evaluator is recommended for these logs: {found.reason}. If you name "
@@ -401,11 +400,9 @@ def _evaluator(evaluator, logs, n_loggers=None):
 
 def _evaluator_for(policies, logs, evaluator):
     """Return the evaluator, by default without a model where none can be used."""
-    found = _evaluator(evaluator, logs)
     given = policies.values() if evaluator is None else ()
-    if not any(is_of_logged_actions(one, logs) for one in given):
-        return found
-    return plain_row(default_evaluators(logs)[0], found)
+    logged_only = any(is_of_logged_actions(one, logs) for one in given)
+    return _evaluator(evaluator, logs, logged_only=logged_only)
 
 
 # -- whether two policies do the same in the rounds of a log ---------------------------

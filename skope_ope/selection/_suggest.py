@@ -21,6 +21,7 @@ from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLi
 from skope_ope.evaluators._asked import is_of_logged_actions
 from skope_ope.evaluators._rules import (
     RULES,
+    WITHOUT_MODEL,
     learns,
     misfit_reason,
     misfits,
@@ -164,10 +165,6 @@ ESTIMATORS = {
     "PropensityEstimator": PropensityEstimator,
     "LoggerPropensityEstimator": LoggerPropensityEstimator,
 }
-NO_MODEL = (
-    "Only the policy's probability of the logged actions is known, and a reward model "
-    "needs those of all actions."
-)
 CERTAIN_PROPENSITY = 1 - 1e-9  # a propensity that leaves no choice
 
 
@@ -285,7 +282,8 @@ def _without_model(reasons):
     """Return the reasons for an evaluator that is the same without a model."""
     kept = [one for one in reasons if "its reward model" not in one]
     kept = [one.replace(", and a reward model lowers the variance", "") for one in kept]
-    return (NO_MODEL, *(one.replace("AdaptiveDR", "AdaptiveIPS") for one in kept))
+    kept = [one.replace("AdaptiveDR", "AdaptiveIPS") for one in kept]
+    return (_as_sentence(WITHOUT_MODEL), *kept)
 
 
 def _last(evaluator):

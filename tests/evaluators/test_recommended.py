@@ -120,7 +120,8 @@ def test_among_named_evaluators(logs, evaluators, name, reason):
 def test_what_is_left_out_is_recommended_with_what_it_needs():
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": CODE, "r": REWARD, "pi": np.full(N, 0.5)}).lazy()
-    roles = {"action": "a", "reward": "r", "actions": [0, 1], "columns": {"pi": "pi"}}
+    roles = {"action": "a", "reward": "r", "actions": [0, 1]}
+    roles["columns"] = {"pi": ["pi", "pi"]}
     table = evaluate("pi", scan_logs(frame, propensity=0.5, **roles))
     told = "DoublyRobust would be recommended, but the logs lack predictions that are"
     assert table.recommended is None and table.reason.startswith(told)

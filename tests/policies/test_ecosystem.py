@@ -27,9 +27,11 @@ from skope_ope import (
     ActionRewardModel,
     BanditLogs,
     ClassifierPolicy,
+    ConstantPolicy,
     DoublyRobust,
     DRns,
     DRPolicy,
+    FunctionPolicy,
     IPSPolicy,
     PolicyScorer,
     PropensityEstimator,
@@ -232,17 +234,26 @@ def test_cross_val_predict_takes_logs(method, logs):
 def test_permutation_importance_names_the_call_that_works():
     logs = LOGS["texts"]
     policy = ClassifierPolicy().fit(logs)
-    call = r"permutation_importance\(policy, logs\.context, None, scoring=.*X\)\)\)"
+    call = r"permutation_importance\(policy, logs\.context, None, scoring=.*X\)\)\)\)"
     for y, scoring in (logs.action, None), (None, PolicyScorer(DoublyRobust())):
         with pytest.raises(TypeError, match=call) as refusal:
             permutation_importance(policy, logs, y, scoring=scoring)
     named = re.search(call, str(refusal.value)).group()
     names = {"permutation_importance": permutation_importance, "policy": policy}
+    names |= {"action_probabilities": action_probabilities, "replace": replace}
     for reward, matters in (logs.reward, True), (np.ones(len(logs)), False):
         fitted = DoublyRobust().fit(replace(logs, reward=reward))  # 1 for all policies
         found = eval(named, {**names, "logs": logs, "fitted": fitted}).importances_mean
         assert found.shape == (5,)
         assert (np.abs(found) > 1e-9).any() == matters  # the value, not an imitation
+    label = logs.actions[0]
+    names |= {"logs": logs, "fitted": DoublyRobust().fit(logs)}
+    for of_labels in (
+        ConstantPolicy(label),
+        FunctionPolicy(lambda X: np.full(len(X), label)),
+    ):
+        found = eval(named, names | {"policy": of_labels}).importances_mean
+        assert_array_equal(found, 0)
 
 
 # -- the packages themselves -----------------------------------------------------------

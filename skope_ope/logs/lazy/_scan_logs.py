@@ -25,7 +25,12 @@ from skope_ope.logs._fields import (
     fields_of,
     remedy_of,
 )
-from skope_ope.logs._frames import check_context_names, choose_context, columns_by_name
+from skope_ope.logs._frames import (
+    check_context_names,
+    choose_context,
+    columns_by_name,
+    reward_of_logged_action,
+)
 from skope_ope.logs._slate_logs import SlateLogs, check_logging_policy
 from skope_ope.logs._validation import check_labels, check_reward_range
 from skope_ope.logs.lazy._file_parts import scan_csv, scan_dataset, scan_parquet
@@ -230,7 +235,11 @@ def _check_stated(stated):
 
 def _name(field, name):
     if not isinstance(name, str):
-        raise TypeError(f"{field} must be the name of a column, got {name!r}.")
+        remedy = ""
+        if field == "reward" and isinstance(name, (list, tuple, Mapping)):
+            told, values = reward_of_logged_action(name)
+            remedy = f" {told}Add it to the source: frame.assign(reward={values})."
+        raise TypeError(f"{field} must be the name of a column, got {name!r}.{remedy}")
     return name
 
 
