@@ -15,8 +15,10 @@ from skope_ope.evaluators.scavenging._predictability import (
 from skope_ope.exceptions import ExplorationWarning, LoggerWarning, PropensityWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import PROBA_TOLERANCE, plain
-from skope_ope.logs.checks._context_columns import thinned
+from skope_ope.logs.checks._context_columns import rows_apart, thinned
+from skope_ope.logs.checks._evidence import fitted_regression
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._leaks import predicted_by_halves, reward_terms, varies
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 from skope_ope.logs.checks._propensity_sums import estimating_step, propensity_by_action
@@ -26,6 +28,11 @@ MOST_OF_LOGGER = 5000  # of a logger, whose propensities are tested
 MOST_ASKED = 2000  # of a logger, or of all, whose contexts are asked
 MOST_LOGGERS = 20  # the largest ones are tested
 FIRST_ONES = 10
+MOST_COMPARED = 10_000  # rounds, whose rewards are compared between loggers
+OPPOSITE, OPPOSITE_Z = -0.3, -5.0  # slope of rewards on what other loggers tell
+OPPOSITE_AGAIN_Z, FEWEST_ALIKE = -3.0, 100  # where contexts and actions are alike
+RIDGE = 0.01  # of the model of their rewards, per round
+CONSTANT = 1e-9  # of the largest reward: predictions that vary no more are constant
 
 
 def logger_findings(logs, random_state=0):
@@ -44,6 +51,7 @@ def logger_findings(logs, random_state=0):
     findings = [*_few_rounds(logs, acting), *_contradicting_logger_proba(logs)]
     if len(acting) > 1:
         findings += [*_other_actions(logs, rows), *_other_contexts(logs, random)]
+        findings += _opposite_rewards(logs, rows, random)
         findings += _faults(logs, rows, random)
     return facts, findings
 
@@ -206,6 +214,75 @@ def _other_contexts(logs, random):
             **about,
         )
     ]
+
+
+def _opposite_rewards(logs, loggers, random):
+    """Ask whether the rewards of a logger fall where those of the others rise."""
+    # What least squares predict from the rounds of the others has a slope near one in
+    # the rounds of a logger, near -1 where its reward has the opposite sign. Where
+    # contexts differ a curve rises for one and falls for another: so a slope counts if
+    # rounds of like contexts and actions have it, too.
+    rows = rows_apart(logs, MOST_COMPARED, random)
+    omega = np.ones(len(logs)) if logs.sample_weight is None else logs.sample_weight
+    rows = rows[omega[rows] > 0]
+    if len(rows) < FEW_OF_ONE or not varies(logs.reward[rows]):
+        return []
+    reward = logs.reward[rows] / np.abs(logs.reward[rows]).max()
+    rounds = reward_terms(logs, rows), reward, omega[rows]
+    found = []
+    for k in loggers:
+        mine = logs.logger_index[rows] == k
+        if np.bincount(mine, minlength=2).min() < FEW_OF_ONE:
+            continue
+        slope, z = _slope_on_others(*rounds, mine)
+        if slope < OPPOSITE and z < OPPOSITE_Z:
+            alike = _alike_rounds(rounds[0], mine, random)
+            if np.bincount(mine[alike], minlength=2).min() < FEWEST_ALIKE:
+                continue
+            again = _slope_on_others(*(one[alike] for one in (*rounds, mine)))
+            if again[0] < OPPOSITE and again[1] < OPPOSITE_AGAIN_Z:
+                found.append((z, slope, k))
+    if not found:
+        return []
+    z, slope, k = min(found)
+    label = _logger(logs, k)
+    text = (
+        f"The rewards of logger {label} go against those of the others: on what a "
+        "model of context and action predicts from the rounds of the others, they have "
+        f"a slope of {figure(slope)} ({z:,.1f} standard errors). One of both may have "
+        "the opposite sign."
+    )
+    advice = (
+        "Look up how each logger writes the reward: as a gain or as a cost, success "
+        f"or failure as 1. Turn one of both round: np.where(logger == {label}, "
+        "-reward, reward), or 1 - reward where it is 0 or 1.",
+        "If the signs are right, actions work otherwise for one logger (other users, "
+        "another time): evaluate the rounds of each by themselves.",
+    )
+    about = {"number": z, "effect": -slope, "category": LoggerWarning}
+    about["actions"] = [plain(logs.loggers[k]) for *_, k in sorted(found)[:FIRST_ONES]]
+    return [Finding("opposite_rewards", "error", text, advice, **about)]
+
+
+def _slope_on_others(terms, reward, omega, mine):
+    """Return the slope of rewards on what others' rounds tell of them, and its z."""
+    x = predicted_by_halves(terms, reward, mine, ridge=RIDGE)[mine]
+    y, w = reward[mine], omega[mine]
+    x, y = x - np.average(x, weights=w), y - np.average(y, weights=w)
+    square = w @ x**2
+    if square <= CONSTANT**2 * w.sum():
+        return 0.0, 0.0
+    slope = w @ (x * y) / square
+    error = np.linalg.norm(w * x * (y - slope * x)) / square
+    return float(slope), float(slope / max(error, CONSTANT))
+
+
+def _alike_rounds(terms, mine, random):
+    """Return rounds of a logger and of the others, thinned to the same law of terms."""
+    chance = fitted_regression(terms, mine).predict_proba(terms)
+    others = np.where(mine, chance[:, 0], chance[:, 1])
+    halves = np.flatnonzero(mine), np.flatnonzero(~mine)
+    return np.concatenate([thinned(half, others, random) for half in halves])
 
 
 def _faults(logs, rows, random):

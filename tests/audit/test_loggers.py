@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import BanditLogs, audit
+from skope_ope import BanditLogs, audit, report
 from tests.audit._told import told
 
 K = 4
@@ -146,6 +146,41 @@ def test_weights_bring_the_contexts_back():
     some = logs[kept]
     assert "loggers_of_other_contexts" in {one.name for one in alarms(some)}
     assert not alarms(some.replace(sample_weight=np.where(rare, 3.0, 1.0)[kept]))
+
+
+def gains(seed, turned=None, contexts=0.0, curved=False, names="abc", n=3000):
+    """One action pays better, or where columns agree; `turned` writes losses."""
+    rng = np.random.default_rng(seed)
+    logger = rng.choice(list(names), n)
+    X, action = rng.normal(size=(n, 2)), rng.integers(0, 2, n)
+    X[:, 0] += contexts * np.where(logger == "a", 1, -1)
+    effect = np.sign(X[:, 0] * X[:, 1]) if curved else np.ones(n)
+    reward = 2.0 * (rng.random(n) < 0.4 + 0.1 * effect * (2 * action - 1)) - 1
+    reward[logger == turned] *= -1
+    return BanditLogs(X, action, reward, 0.5, logger=logger)
+
+
+@pytest.mark.parametrize("names, turned", [("ab", "a"), ("ab", "b"), ("abc", "c")])
+def test_rewards_of_the_opposite_sign(names, turned):
+    logs = gains(0, turned, names=names)
+    [one] = audit(logs).alarms
+    assert (one.name, one.severity) == ("opposite_rewards", "error")
+    assert turned in one.actions
+    assert "go against those of the others" in one.found
+    told = report(np.eye(2)[np.ones(len(logs), dtype=int)], logs)
+    assert told.decision == "undecided"
+    mended = np.where(logs.logger == turned, -logs.reward, logs.reward)
+    assert audit(logs.replace(reward=mended)).ok
+
+
+@pytest.mark.parametrize("contexts", [0.0, 2.0])
+@pytest.mark.parametrize("curved", [False, True])
+def test_rewards_of_one_sign(contexts, curved):
+    for seed in range(5):
+        logs = gains(
+            seed, contexts=contexts, curved=curved, names="abc"[: 2 + seed % 2]
+        )
+        assert audit(logs).ok
 
 
 def test_actions_that_one_of_them_lacks():

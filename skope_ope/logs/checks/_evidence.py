@@ -171,7 +171,7 @@ def held_out_proba(logs, rows, plan, without=None, forest=False):
             proba = _action_shares(seen, logs.n_actions, could, w)[None]
         else:
             proba = np.zeros((len(wanted), logs.n_actions))
-            model = (_grown if forest else _fitted_regression)(
+            model = (_grown if forest else fitted_regression)(
                 features[learned], seen, w
             )
             proba[:, model.classes_] = model.predict_proba(features[wanted])
@@ -200,7 +200,8 @@ def _action_shares(action, n_actions, offered, weight):
     return np.divide(counts, times, out=np.zeros(n_actions), where=times > 0)
 
 
-def _fitted_regression(features, action, weight):
+def fitted_regression(features, action, weight=None):
+    """Return a classifier of the action, fitted as far as a few steps bring it."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 

@@ -392,11 +392,7 @@ def reward_models(columns, reward, action, random):
     if not varies(reward):
         return []
     half = np.arange(len(reward)) % 2
-    pieces = [_piece(column, some, k) for k, column in enumerate(columns)]
-    X = np.concatenate([piece for piece, _ in pieces], axis=1)
-    owner = np.concatenate([mine for _, mine in pieces])
-    if X.shape[1] > MOST_TERMS:
-        X, owner = X[:, :MOST_TERMS], owner[:MOST_TERMS]
+    X, owner = _numbers_of(columns, some)
     for taken in [None] if action is None else [None, _frequent_actions(action[some])]:
         score = _score(_terms(X, taken), reward, half)
         if score > LEAST_R2:
@@ -405,8 +401,22 @@ def reward_models(columns, reward, action, random):
     return []
 
 
-def _piece(column, rows, k):
-    """Return the terms of a column, and which column they are of."""
+def reward_terms(logs, rows):
+    """Return the terms of a model of the reward by the context and the action."""
+    X, _ = _numbers_of(context_columns(logs.context, rows), np.arange(len(rows)))
+    return _terms(X, _frequent_actions(logs.action_index[rows]))
+
+
+def _numbers_of(columns, rows):
+    """Return the terms of columns that stand by themselves, and whose they are."""
+    pieces = [_piece(column, rows) for column in columns]
+    X = np.concatenate([np.empty((len(rows), 0)), *pieces], axis=1)
+    owner = np.array([k for k, one in enumerate(pieces) for _ in one.T], dtype=np.intp)
+    return X[:, :MOST_TERMS], owner[:MOST_TERMS]
+
+
+def _piece(column, rows):
+    """Return the terms of a column."""
     values = column.values[rows]
     if column.categorical:
         codes = np.arange(min(np.nanmax(values, initial=0) + 1, MOST_MODEL_LEVELS))
@@ -420,7 +430,7 @@ def _piece(column, rows, k):
         terms = (centred / (centred.std() or 1.0))[:, None]
         if not known.all():
             terms = np.column_stack([terms, known])
-    return terms, np.full(terms.shape[1], k)
+    return terms
 
 
 def _frequent_actions(action):

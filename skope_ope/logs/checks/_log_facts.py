@@ -6,12 +6,17 @@ from copy import copy
 
 import numpy as np
 
-from skope_ope.exceptions import FewEventsWarning, FewGroupsWarning, SupportWarning
+from skope_ope.exceptions import (
+    FewEventsWarning,
+    FewGroupsWarning,
+    PropensityWarning,
+    SupportWarning,
+)
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.sums._group_sums import MANY
-from skope_ope.logs.sums._log_sums import LogSums, merged_arrays, placed
+from skope_ope.logs.sums._log_sums import LogSums, has_field, merged_arrays, placed
 
 ACTIONS_LISTED = 100  # in a table; of more, those logged most and least
 UNSEEN_NAMED = 5
@@ -27,6 +32,7 @@ ALL_REWARDED = (
 FEW_REWARDED = 10  # below it only intervals that know the range of the rewards hold
 MANY_VALUES = 100  # of an action that is a fraction: it is a number, not a label
 FEW_GROUPS = 40  # effective ones
+FEWEST_CERTAIN, LEAST_CERTAIN = 20, 0.005  # rounds, and their share, of an action
 
 
 def log_facts(sums, random_state=None):
@@ -57,7 +63,7 @@ def log_facts(sums, random_state=None):
         facts["last time"] = _plain_time(log.last_time)
     findings = [*_few_rewards(log), *_few_groups(groups)]
     if not slates:
-        findings += [*_unseen_actions(log), *_numeric_action(log)]
+        findings += [*_unseen_actions(log), *_certain_action(sums), *_numeric_action(log)]
     return facts, findings
 
 
@@ -191,6 +197,42 @@ def _unseen_actions(logs):
     about = {"number": float(len(unseen)), "effect": len(unseen) / logs.n_actions}
     about |= {"actions": unseen[:10], "category": SupportWarning}
     return [Finding("unseen_actions", "note", found, advice, **about)]
+
+
+def _certain_action(sums):
+    """Return a warning where actions are never drawn, and others are."""
+    # Not where a logger has no choice at all: that is how it decides.
+    log = sums.log
+    if "propensity" not in sums.ranges or has_field(log, "available"):
+        return []
+    if log.loggers is not None and _certain(sums, "loggers", log._logger_counts).any():
+        return []
+    counts = log._action_counts
+    certain = _certain(sums, "actions", counts)
+    drawn = (counts > 0) & ~certain
+    certain &= counts >= max(FEWEST_CERTAIN, LEAST_CERTAIN * log.n)
+    if not certain.any() or not drawn.any():
+        return []
+    labels, count = log.actions[certain].tolist(), int(counts[certain].sum())
+    more = f" (and {len(labels) - 1:,} more)" if len(labels) > 1 else ""
+    found = (
+        f"Action {labels[0]!r}{more} always has probability 1, the others are drawn: "
+        f"{count:,} of {log.n:,} rounds."
+    )
+    advice = (
+        "If these rounds are no decisions, but rows that were filled in, drop them "
+        f"(only these): logs[logs.action != {labels[0]!r}].",
+        "If they are decisions, say which actions were offered in each round, by "
+        "available=...",
+    )
+    about = {"number": float(count), "effect": count / log.n}
+    about |= {"actions": labels[:10], "category": PropensityWarning}
+    return [Finding("certain_action", "warning", found, advice, **about)]
+
+
+def _certain(sums, labels, counts):
+    """Return which labels have no round with a propensity below 1."""
+    return (counts > 0) & (sums.by_label[labels]["propensity"] >= counts)
 
 
 def _numeric_action(log):

@@ -308,3 +308,37 @@ def test_actions_that_are_numbers_are_noted():
             assert not one.is_alarm
             assert "1,000 distinct values" in one.found
             assert "ranges" in one.text
+
+
+def filled_in(n=2000, share=0.1, seed=0, **fields):
+    """Rounds that draw from two actions, and rows of a third one with p = 1."""
+    rng = np.random.default_rng(seed)
+    action = np.where(rng.random(n) < share, "none", rng.choice(["a", "b"], n))
+    p = np.where(action == "none", 1.0, 0.5)
+    return BanditLogs(rng.normal(size=(n, 2)), action, rng.random(n) < 0.3, p, **fields)
+
+
+def test_an_action_that_is_never_drawn_beside_drawn_ones():
+    logs = filled_in()
+    [one] = findings(logs, "certain_action")
+    assert (one.severity, one.actions) == ("warning", ("none",))
+    assert one.number == (logs.action == "none").sum()
+    # both remedies end it
+    assert audit(logs[logs.action != "none"]).ok
+    offered = np.where((logs.action == "none")[:, None], [0, 0, 1], [1, 1, 0])
+    assert not findings(filled_in(available=offered == 1), "certain_action")
+
+
+def test_certain_actions_of_right_logs():
+    rng = np.random.default_rng(0)
+    for logs in (
+        filled_in(share=0.005),  # a few
+        filled_in(logger=np.where(filled_in().action == "none", "rule", "draw")),
+        filled_in(share=1.0),
+    ):
+        assert not findings(logs, "certain_action")
+    held = rng.random(2000) < 0.2  # a holdout gets the control, drawn elsewhere
+    action = np.where(held, 0, rng.integers(0, 3, 2000))
+    p = np.where(held, 1.0, 1 / 3)
+    logs = BanditLogs(held[:, None] * 1.0, action, rng.random(2000) < 0.3, p)
+    assert not findings(logs, "certain_action")
