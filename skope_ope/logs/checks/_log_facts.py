@@ -63,7 +63,11 @@ def log_facts(sums, random_state=None):
         facts["last time"] = _plain_time(log.last_time)
     findings = [*_few_rewards(log), *_few_groups(groups)]
     if not slates:
-        findings += [*_unseen_actions(log), *_certain_action(sums), *_numeric_action(log)]
+        findings += [
+            *_unseen_actions(log),
+            *_certain_action(sums),
+            *_numeric_action(log),
+        ]
     return facts, findings
 
 
