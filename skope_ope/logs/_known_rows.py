@@ -352,6 +352,8 @@ class FileRows:
 
     def places(self, position):
         """Return the place of the group of every row, and the rows before it there."""
+        if len(self.starts) == 1:
+            return np.zeros(len(position), dtype=np.int64), position - self.starts[0]
         # of those that start at one row the last has rows
         at = np.searchsorted(self.starts, position, side="right") - 1
         return at, position - self.starts[at]

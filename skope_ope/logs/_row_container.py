@@ -178,6 +178,11 @@ class RowContainer:
         return order_of_positions(self._position)
 
     @cached_property
+    def _found(self):
+        """What others made of these rows, by its class; no copy or pickle has it."""
+        return {}
+
+    @cached_property
     def _repeats_rows(self):
         """Whether a row was taken more than once."""
         return isinstance(self._position, np.ndarray) and not distinct(self._position)

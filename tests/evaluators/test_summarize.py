@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums over partitions give what one pass over the log in memory gives."""
 
+import pickle
+
 import numpy as np
 import pytest
 from joblib import parallel_config
@@ -322,3 +324,14 @@ def test_what_has_seen_all_rounds_names_the_way(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_logs_are_summed_once_and_stay_as_they_were():
+    logs = make_bandit_logs(random_state=0)
+    before, weight = pickle.dumps(logs), np.r_[0.0, np.ones(len(logs) - 1)]
+    tables = [summarize(UniformPolicy(), logs).values() for _ in range(2)]
+    assert_same_table(*tables)
+    assert pickle.dumps(logs) == before
+    how = {"evaluators": ["IPS", "SNIPS"], "sample_weight": weight}
+    weighted = summarize(UniformPolicy(), logs, **how).values()
+    assert_same_table(weighted, evaluate(UniformPolicy(), logs, **how))

@@ -351,7 +351,9 @@ def _of_the_log(policies, logs, part):
         for name, policy in policies.items()
         if has_learned(policy)
     }
-    return LogSums.of(logs, logs if part is None else part.logs), learned
+    if part is None or part.mask is None:
+        return LogSums.of_all(logs), learned
+    return LogSums.of(logs, part.logs), learned
 
 
 def _rows_of(policy, rows, n):

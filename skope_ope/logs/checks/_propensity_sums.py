@@ -128,7 +128,7 @@ def action_count_law(logs: Any) -> tuple[Array, Array] | None:
 
 def law_of(mu):
     """Return mean and variance of the counts of independent draws from rows of mu."""
-    mean = mu.sum(axis=0)
+    mean = np.einsum("ij->j", mu)  # quicker than `sum` where columns are few
     return mean, mean - np.einsum("ij,ij->j", mu, mu)
 
 

@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -47,6 +47,7 @@ from skope_ope.logs.lazy._log_files import (
 from skope_ope.logs.lazy._partitions import STRETCH, is_text
 
 READERS = 8  # threads that read footers, most of whose time is spent waiting
+FOOTERS = 16  # of a task: to hand over a file costs as much as its footer
 BUFFER = 1 << 20  # bytes that are read ahead; whole row groups would fill the memory
 
 
@@ -218,7 +219,7 @@ class ParquetPart(RowRange):
         stored = [name for name in reading.coded if name not in self.constants]
         file = ParquetFile(
             self.path,
-            filesystem=self.file_system,
+            filesystem=_known_system(self),
             pre_buffer=False,
             buffer_size=BUFFER,
             read_dictionary=stored,
@@ -250,8 +251,9 @@ def scan_parquet(files, constants=None, row_groups=None):
     """Return what the footers of parquet files say."""
     import_parquet()
     constants = folder_columns(files) if constants is None else constants
+    some = [files[k : k + FOOTERS] for k in range(0, len(files), FOOTERS)]
     with ThreadPoolExecutor(READERS) as threads:
-        footers = list(threads.map(_footer, files))
+        footers = list(chain.from_iterable(threads.map(_footers, some)))
     parts, schemas, first = [], [], None
     for number, (file, (metadata, sizes), said) in enumerate(
         zip(files, footers, constants, strict=True)
@@ -280,11 +282,22 @@ def scan_parquet(files, constants=None, row_groups=None):
     return Scanned(parts, schemas, constant_types(constants))
 
 
+def _known_system(file):
+    """Return the file system of a file: pyarrow would look for it file by file."""
+    from pyarrow.fs import LocalFileSystem
+
+    return file.file_system or LocalFileSystem()
+
+
+def _footers(files):
+    return [*map(_footer, files)]
+
+
 def _footer(file):
     from pyarrow.parquet import read_metadata
 
     try:
-        metadata = read_metadata(file.path, filesystem=file.file_system)
+        metadata = read_metadata(file.path, filesystem=_known_system(file))
     except Exception as error:  # pyarrow raises many kinds where bytes are wrong
         raise ValueError(f"{file.path} cannot be read as parquet: {error}") from error
     sizes = [

@@ -22,7 +22,7 @@ from skope_ope.logs.lazy._partitions import (
     column_labels,
     columns_as_array,
     joined_logs,
-    read_partitions,
+    read_together,
 )
 from skope_ope.logs.sums._group_sums import MANY
 from skope_ope.logs.sums._log_sums import LogSums
@@ -134,6 +134,8 @@ def refuse_missing(field, name, labels, counts=None):
         )
 
 
+# Fields with a column for every label; sums of other parts merge what each has seen
+NEED_ALL_LABELS = {"logging_proba", "logger_proba", "slate"}
 MOST_TASKS = 64
 MOST_GROUPS = 100_000  # beyond it their number is an estimate
 SHOWN = 12  # labels
@@ -212,9 +214,9 @@ def describe(logs, n_jobs=None):
     logs = logs._needing(context=False, columns=())
     parts = _sums_in_one_pass(logs)
     if parts is None:
-        tasks = [
-            partial(_part, one) for one in logs.labelled(n_jobs)._tasks(MOST_TASKS)
-        ]
+        if NEED_ALL_LABELS & set(logs.roles):
+            logs = logs.labelled(n_jobs)
+        tasks = [partial(_part, one) for one in logs._tasks(MOST_TASKS)]
         parts = [one for one in run_tasks(tasks, n_jobs) if one is not None]
     if not parts:
         return LogDescription(0, source=logs.source)
@@ -249,7 +251,7 @@ def _sums_in_one_pass(logs):
 def _part(partitions):
     """Return the sums of some partitions, or None."""
     sums = None
-    for _, logs in read_partitions(partitions):
+    for _, logs in read_together(partitions):
         if logs is not None:
             found = LogSums.of(logs, logs, MANY)
             sums = found if sums is None else sums + found

@@ -542,9 +542,9 @@ def joined_logs(some, reader):
 def _decoded_at_once(some):
     """Yield partitions in which whole row groups of a file are one: copies cost."""
     for file, found in groupby(some, lambda one: one.part.file_of_whole):
-        if file is None:
-            yield from found
+        first, *others = found
+        if file is None or not others:
+            yield from (first, *others)
         else:
-            first, *others = found
             part = first.part.with_others([one.part for one in others])
             yield replace(first, part=part)

@@ -104,6 +104,13 @@ class LogSums:
         out._keep_rows(logs, entering)
         return out
 
+    @classmethod
+    def of_all(cls, logs):
+        """Return the sums of all rounds, which enter: they are made once."""
+        if cls not in logs._found:
+            logs._found[cls] = cls.of(logs, logs)
+        return logs._found[cls]
+
     def _count_labels(self, logs):
         self.actions = self._action_counts = self.loggers = self._logger_counts = None
         if hasattr(logs, "action_index"):

@@ -405,6 +405,23 @@ def test_describe(folder):
     assert "unknown" in repr(found)
 
 
+def test_describe_of_files_that_hold_other_labels(tmp_path):
+    for k, labels in enumerate(("ab", "c", "bd")):
+        data = frame(30, k).drop_columns(["item", "server"])
+        data = data.append_column("item", [[labels[k % len(labels)]] * 29 + ["b"]])
+        server = [[f"of {labels}"] * 30]
+        pq.write_table(data.append_column("server", server), tmp_path / f"{k}.parquet")
+    lazy = scanned(tmp_path, logger="server")
+    parts = lazy.filter(nw.col("age") > 0)  # whose sizes are not known
+    found, joined = parts.describe(), lazy.describe()
+    assert_array_equal(found.actions, joined.actions)
+    assert_array_equal(found.action_counts, joined.action_counts)
+    assert_array_equal(found.loggers, ["of ab", "of bd", "of c"])
+    assert_array_equal(found.logger_counts, [30, 30, 30])
+    z = joined.inverse_propensity_z
+    assert found.inverse_propensity_z == pytest.approx(z, rel=1e-12)
+
+
 # -- lazy frames ---------------------------------------------------------------------
 def lazy_frames():
     polars = pytest.importorskip("polars").from_arrow(frame()).lazy()
