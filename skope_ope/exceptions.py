@@ -46,9 +46,9 @@ class OPEWarning(UserWarning):
         The number that triggered the warning.
     name : str, default=None
         Name of the finding, as in an audit. `None`: the name of the class.
-    severity : {"error", "warning"}, default="warning"
+    severity : {"error", "warning", "note"}, default="warning"
         "error": the result is wrong until you correct the cause. "warning": the result
-        may be wrong.
+        may be wrong. "note": worth knowing.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class OPEWarning(UserWarning):
         message: str,
         value: float | None = None,
         name: str | None = None,
-        severity: Literal["error", "warning"] = "warning",
+        severity: Literal["error", "warning", "note"] = "warning",
     ) -> None:
         super().__init__(harmless(message))
         self.value, self.severity = value, severity

@@ -261,7 +261,9 @@ def _estimated(value):
 
 
 def _is_told_otherwise(warning, value):
-    """Whether a threshold judges what a warning tells, or the value has a mark."""
+    """Whether a threshold judges what a warning tells, a mark does, or it is a note."""
+    if warning.severity == "note":
+        return True
     if isinstance(warning, (FewEventsWarning, FewGroupsWarning, SupportWarning)):
         return True
     if isinstance(warning, ModelErrorWarning):
