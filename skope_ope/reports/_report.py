@@ -43,7 +43,8 @@ from skope_ope.selection._compare_policies import check_comparison, comparison_o
 from skope_ope.selection._outcome import LOGGER
 from skope_ope.selection._policy_comparison import PolicyComparison
 
-TOLD_NOTES = ("group_in_context",)  # an interval may be too narrow without
+# an interval may be too narrow without, or each number be taken for an action
+TOLD_NOTES = "group_in_context", "numeric_action"
 
 
 class Report:

@@ -35,7 +35,7 @@ OF_POLICY = (
     summed_weight_findings,
     weighted_reward_findings,
 )
-TOLD_OF_LOG = ("few_rewards", "few_groups")
+TOLD_OF_LOG = ("few_rewards", "few_groups", "numeric_action")
 
 
 def doubts_of(logs, policy, found):

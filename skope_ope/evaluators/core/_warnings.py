@@ -18,6 +18,7 @@ from skope_ope.exceptions import (
 )
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._log_facts import numeric_action_findings
 from skope_ope.logs.checks._order import trailing_zero_findings
 from skope_ope.logs.checks._propensity_sums import group_sizes
 from skope_ope.logs.sums._log_sums import has_field
@@ -151,8 +152,7 @@ def rounds_warnings(policy, logs):
 def warnings_of_rounds(learned, logs):
     """Return the same from what is known of the policy."""
     found = findings_of_learned(learned, has_groups(logs))
-    found += trailing_zero_findings(logs, chance_below=LATE_REWARDS_CHANCE)
-    return warnings_of(found)
+    return warnings_of(found) + _warnings_of_log(logs)
 
 
 def rounds_warnings_of_sums(sums, policy):
@@ -160,9 +160,13 @@ def rounds_warnings_of_sums(sums, policy):
     learned = getattr(sums, "learned", {}).get(policy)
     grouped = sums.log is not None and has_groups(sums.log)
     found = [] if learned is None else findings_of_learned(learned, grouped)
-    if sums.log is not None:
-        found += trailing_zero_findings(sums.log, chance_below=LATE_REWARDS_CHANCE)
-    return warnings_of(found)
+    return warnings_of(found) + ([] if sums.log is None else _warnings_of_log(sums.log))
+
+
+def _warnings_of_log(logs):
+    """Return warnings of late rewards, and of actions that are numbers."""
+    late = trailing_zero_findings(logs, chance_below=LATE_REWARDS_CHANCE)
+    return warnings_of([*late, *numeric_action_findings(logs)])
 
 
 def warnings_of(findings):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a log holds, in numbers: rounds, actions, rewards, propensities, groups."""
 
+import re
 from copy import copy
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from skope_ope.exceptions import (
     FewEventsWarning,
     FewGroupsWarning,
+    LogsWarning,
     PropensityWarning,
     SupportWarning,
 )
@@ -31,6 +33,9 @@ ALL_REWARDED = (
 )
 FEW_REWARDED = 10  # below it only intervals that know the range of the rewards hold
 MANY_VALUES = 100  # of an action that is a fraction: it is a number, not a label
+MANY_WHOLE_VALUES = 1000  # which may be one, as those that nearly every round has alone
+OWN_VALUES = 0.8  # of the rounds
+NUMBER = re.compile(r"[+-]?\d*\.?\d+", re.ASCII)  # as a text
 FEW_GROUPS = 40  # effective ones
 FEWEST_CERTAIN, LEAST_CERTAIN = 20, 0.005  # rounds, and their share, of an action
 
@@ -63,11 +68,8 @@ def log_facts(sums, random_state=None):
         facts["last time"] = _plain_time(log.last_time)
     findings = [*_few_rewards(log), *_few_groups(groups)]
     if not slates:
-        findings += [
-            *_unseen_actions(log),
-            *_certain_action(sums),
-            *_numeric_action(log),
-        ]
+        findings += [*_unseen_actions(log), *_certain_action(sums)]
+        findings += numeric_action_findings(log)
     return facts, findings
 
 
@@ -239,16 +241,22 @@ def _certain(sums, labels, counts):
     return (counts > 0) & (sums.by_label[labels]["propensity"] >= counts)
 
 
-def _numeric_action(log):
-    """Return a note where the action is a number, as a price or a discount."""
-    labels = log.actions
-    many = labels.dtype.kind == "f" and len(labels) > MANY_VALUES
-    if not many or (labels == np.round(labels)).all():  # whole ones may be identifiers
+def numeric_action_findings(log):
+    """Return a finding where the action is a number, as a price or a discount."""
+    labels = getattr(log, "actions", None)
+    if labels is None or len(labels) <= MANY_VALUES:
         return []
+    numbers, what, severity = _as_numbers(labels), "The action is a number", "warning"
+    if numbers is None:
+        return []
+    if (numbers == np.round(numbers)).all():
+        if _may_be_identifiers(log, numbers):
+            return []
+        severity, what = "note", "If the action is an amount and no label, it is one"
     found = (
-        f"The action is a number of {len(labels):,} distinct values, "
-        f"{figure(labels.min())} to {figure(labels.max())}: each is taken for an "
-        "action of its own, of which hardly a round tells."
+        f"{what} of {len(labels):,} distinct values, {figure(numbers.min())} to "
+        f"{figure(numbers.max())}: each is taken for an action of its own, and "
+        "learns nothing from values near it."
     )
     advice = (
         "Cut it into a few ranges that you decide between, such as pandas.cut(price, "
@@ -256,9 +264,25 @@ def _numeric_action(log):
         "probability of the range, not a density. See 'Actions that are numbers' in "
         "the user guide on logs.",
     )
-    about = {"number": float(len(labels)), "effect": len(labels) / log.n}
-    about |= {"category": SupportWarning}
-    return [Finding("numeric_action", "note", found, advice, **about)]
+    about = {"number": float(len(labels)), "category": LogsWarning}
+    about["effect"] = len(labels) / max(int(log._action_counts.sum()), 1)
+    return [Finding("numeric_action", severity, found, advice, **about)]
+
+
+def _as_numbers(labels):
+    """Return labels that are numbers, or texts of numbers, as floats, else None."""
+    textual = labels.dtype.kind in "UTO" and all(
+        isinstance(one, str) and NUMBER.fullmatch(one) for one in labels.tolist()
+    )
+    return labels.astype(float) if textual or labels.dtype.kind in "iuf" else None
+
+
+def _may_be_identifiers(log, numbers):
+    """Whether whole numbers look like labels: counted through, or with features."""
+    if len(numbers) == np.ptp(numbers) + 1 or has_field(log, "action_context"):
+        return True
+    rounds = log._action_counts.sum()
+    return len(numbers) < min(OWN_VALUES * rounds, MANY_WHOLE_VALUES + 1)
 
 
 # -- sums behind the facts that an audit tells of a log, which add up over parts -------

@@ -7,7 +7,16 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skope_ope import BanditLogs, SlateLogs, audit
+from skope_ope import (
+    BanditLogs,
+    SlateLogs,
+    UniformPolicy,
+    audit,
+    evaluate,
+    report,
+    suggest,
+)
+from skope_ope.exceptions import LogsWarning
 from tests.logs.checks._found import findings
 
 OF_COLUMNS = "missing_values", "constant_column", "duplicate_column"
@@ -289,25 +298,60 @@ def test_a_finding_prints_as_what_to_do():
     assert "rows=(" in repr(one)
 
 
-def test_actions_that_are_numbers_are_noted():
-    rng = np.random.default_rng(0)
-    n, reward = 1000, rng.random(1000)
-    context, p = rng.normal(size=(n, 2)), np.full(n, 0.5)
-    for action, noted in (
-        (rng.uniform(0, 30, n), True),
-        (rng.integers(0, 900, n), False),  # identifiers
-        (rng.integers(0, 900, n) * 1.0, False),
-        (rng.choice([0.5, 1.5, 2.5], n), False),
-        (rng.integers(0, 900, n).astype(str), False),
-    ):
-        logs = BanditLogs(context, action, reward, p)
-        told = found(logs, "numeric_action")
-        assert bool(told) == noted
-        if noted:
-            [one] = told.values() if isinstance(told, dict) else told
-            assert not one.is_alarm
-            assert "1,000 distinct values" in one.found
-            assert "ranges" in one.text
+def numeric(action):
+    """Logs with these actions."""
+    rng, n = np.random.default_rng(0), len(action)
+    p = np.full(n, 1 / len(np.unique(action)))
+    return BanditLogs(rng.normal(size=(n, 2)), action, rng.random(n), p)
+
+
+AMOUNTS = np.random.default_rng(0).uniform(0, 30, 1000).round(4)
+CENTS = np.random.default_rng(1).choice(100_000, 1000)
+
+
+@pytest.mark.parametrize(
+    "action, severity",
+    [
+        (AMOUNTS, "warning"),
+        (AMOUNTS.astype(str), "warning"),
+        (CENTS, "note"),
+        (CENTS.astype(str), "note"),
+        (CENTS * 1.0, "note"),
+        (np.repeat(np.arange(0, 15_000, 10), 3), "note"),  # 1,500 of them
+    ],
+)
+@pytest.mark.filterwarnings("always")
+def test_actions_that_are_numbers(action, severity, recwarn):
+    logs = numeric(action)
+    [one] = findings(logs, "numeric_action")
+    assert one.severity == severity
+    assert f"{logs.n_actions:,} distinct values" in one.found
+    assert "ranges" in one.text
+    assert ("If the action is an amount and no label" in one.found) == (
+        severity == "note"
+    )
+    told = "numeric_action"
+    assert suggest(None, logs).doubts[told] == one.text
+    value = evaluate(UniformPolicy(), logs, evaluators=["IPS", "SNIPS"])["IPS"]
+    warned = [str(w.message) for w in recwarn if w.category is LogsWarning]
+    assert warned == [one.text] * (severity == "warning")
+    assert (told in [r.name for r in value.verdict.reasons]) == (severity == "warning")
+    assert one.found[:60] in " ".join(str(report(UniformPolicy(), logs)).split())
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        np.random.default_rng(0).integers(0, 900, 1000),  # identifiers
+        np.random.default_rng(0).integers(0, 900, 1000) * 1.0,
+        np.random.default_rng(0).choice([0.5, 1.5, 2.5], 1000),
+        np.random.default_rng(0).integers(0, 900, 1000).astype(str),
+        np.arange(1500),  # counted through
+        [f"item {k}" for k in range(1500)],
+    ],
+)
+def test_actions_that_are_labels(action):
+    assert not findings(numeric(action), "numeric_action")
 
 
 def filled_in(n=2000, share=0.1, seed=0, **fields):
