@@ -129,7 +129,9 @@ def test_both_readings_agree_on_nasty_files(tmp_path, monkeypatch, part):
         path.write_bytes(nasty(rng))
         size = int(rng.choice([2**22, 2**22, 60]))
         monkeypatch.setattr(_text_files, "TEXT_BYTES", size)
-        monkeypatch.setattr(_file_parts, "BLOCK", int(rng.choice([2**25, 2**25, 60])))
+        monkeypatch.setattr(
+            _file_parts, "PART_BYTES", int(rng.choice([2**25, 2**25, 60]))
+        )
         with monkeypatch.context() as without:
             found.append(hold_together(path, (part, seed)))
             if seed % 4 == 0:  # Python's csv reads the same
@@ -257,7 +259,7 @@ def test_labels_are_numbers_where_all_texts_are_those_of_numbers(
     path = tmp_path / "log.csv"
     rows = (f"{cell},1,.5,{cell},1,Rome\r\n" for cell in cells)
     path.write_text(f"{','.join(COLUMNS)}\n{''.join(rows)}", newline="")
-    monkeypatch.setattr(_file_parts, "BLOCK", 9)
+    monkeypatch.setattr(_file_parts, "PART_BYTES", 9)
     for read in (in_memory, in_parts):
         logs, _ = read(path)
         for found in (logs.action.tolist(), logs.group.tolist()):

@@ -63,7 +63,7 @@ def write(stream, text):
 
 
 # Steps that messages of the package name, and the option that takes them here.
-OPTIONS = {
+OPTION_OF_STEP = {
     r"on_error='skip'": "--skip-bad-lines",
     r"(Logger)?PropensityEstimator(\(\))?": "--propensity estimate",
     r"without the old ones": "without the old ones (as by --exclude)",
@@ -77,7 +77,7 @@ def message_of(error):
     if isinstance(error, OSError) and error.strerror and error.filename:
         return harmless(f"{error.filename}: {error.strerror}")
     text = harmless(one_line(error))
-    for step, option in OPTIONS.items():
+    for step, option in OPTION_OF_STEP.items():
         text = re.sub(step, option, text)
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)) and text:
         return text

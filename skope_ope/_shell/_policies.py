@@ -56,7 +56,7 @@ from skope_ope.utils.discovery import all_policies, all_slate_policies
 
 LEARNED = ("greedy", "epsilon-greedy")
 FILE, TABLE = "file", "table"
-WORDS = ("uniform", *LEARNED, "evaluated")
+POLICY_WORDS = ("uniform", *LEARNED, "evaluated")
 PREFIXES = ("always", "columns", TABLE)  # of what stands behind a colon
 UNNAMED = "policy"  # what requirements call one that has no name
 RESERVED = (LOGGER, "trustworthy", "caution", "not")  # what requirements call others
@@ -68,7 +68,7 @@ class PolicyAsked:
     """A policy that the options name."""
 
     name: str  # what it is called
-    kind: str  # one of `WORDS`, `PREFIXES` or "file"
+    kind: str  # one of `POLICY_WORDS`, `PREFIXES` or "file"
     value: str | tuple = ""  # what the kind needs: an action, columns, a file
     saved: object = None  # that of the file
 
@@ -113,7 +113,7 @@ def _wanted(text, args, several):
             f"several policies need names, --policy NAME=POLICY, got {text!r}."
         )
     called = UNNAMED if name is None else name
-    if policy in WORDS:
+    if policy in POLICY_WORDS:
         return PolicyAsked(called, policy)
     kind, colon, value = policy.partition(":")
     if colon and kind in PREFIXES:
@@ -122,7 +122,8 @@ def _wanted(text, args, several):
         )
     if not os.path.exists(policy):
         raise ValueError(
-            f"--policy {policy!r} is neither a file nor one of {', '.join(WORDS)}, "
+            f"--policy {policy!r} is neither a file nor one of "
+            f"{', '.join(POLICY_WORDS)}, "
             "always:ACTION, columns:A,B and table:FILE."
         )
     saved = load_policy(policy, trust=args.trust)

@@ -49,7 +49,7 @@ from skope_ope.logs.checks import (
     _slate_logger,
 )
 from skope_ope.logs.lazy._lazy_logs import all_rows
-from skope_ope.logs.sums._group_sums import ALL
+from skope_ope.logs.sums._group_sums import EVERY_GROUP
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 
 ACTIONS, SLATES = "actions", "slates"
@@ -161,7 +161,7 @@ class MemorySource:
         names = "rows", "first", "all rows"
         given = dict.fromkeys(names, (self.rows,))
         given |= {
-            "sums": (_log_facts.FactSums(self.rows, ALL),),
+            "sums": (_log_facts.FactSums(self.rows, EVERY_GROUP),),
             "log": (self.rows, self.rows),
         }
         return [AuditPart(given)]

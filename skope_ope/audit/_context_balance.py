@@ -13,7 +13,7 @@ from skope_ope.evaluators.core._implied_weights import (
     only_propensities,
     regional_share,
 )
-from skope_ope.evaluators.core._mean_weight import SURE, UNSEEN, log_evidence
+from skope_ope.evaluators.core._mean_weight import EVIDENT, UNSEEN, log_evidence
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
 from skope_ope.logs.checks._context_columns import (
     capital,
@@ -33,7 +33,7 @@ from skope_ope.logs.checks._finding import Finding, with_dropped
 
 MOST_BALANCED_ROUNDS = 50_000
 DISTANCE = 0.1  # standard deviations
-CLIPPED_AT = 3.0  # standard deviations: values beyond count as this far
+MOST_DEVIATIONS = 3.0  # standard deviations: values beyond count as this far
 MOST_CONTRASTS = 10  # of a categorical column
 CODED_FROM = 0.1  # share of a policy that lacks where codes of actions were given
 ARE_CODES = (
@@ -80,7 +80,7 @@ def balance_findings(rounds, random_state=0):
     part = columns_tested(logs.context)
     if part is not None:
         facts["columns tested for balance"] = part
-    sure = SURE + log(2 * max(len(found), 1))
+    sure = EVIDENT + log(2 * max(len(found), 1))
     off = [
         one
         for one in found
@@ -150,11 +150,11 @@ class _Measure:
         sd = float(np.sqrt(omega @ (values - mean) ** 2 / total))
         if not sd > 1e-12:
             return None
-        g = np.clip((values - mean) / sd, -CLIPPED_AT, CLIPPED_AT)
+        g = np.clip((values - mean) / sd, -MOST_DEVIATIONS, MOST_DEVIATIONS)
         centre, drawn = float(omega @ g) / total, float(w @ g) / weight
         change = w * (g - drawn) / weight - omega * (g - centre) / total
         influence = self._by_unit(change)
-        bound = 2 * CLIPPED_AT * self.largest * self.unit
+        bound = 2 * MOST_DEVIATIONS * self.largest * self.unit
         term = self._by_unit(w * (g - centre)) / bound
         sums = float(term.sum()), float(term @ term)
         return _Balance(

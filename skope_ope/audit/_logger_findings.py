@@ -28,11 +28,11 @@ MOST_OF_LOGGER = 5000  # of a logger, whose propensities are tested
 MOST_ASKED = 2000  # of a logger, or of all, whose contexts are asked
 MOST_LOGGERS = 20  # the largest ones are tested
 FIRST_ONES = 10
-MOST_COMPARED = 10_000  # rounds, whose rewards are compared between loggers
+ROUNDS_COMPARED = 10_000  # rounds, whose rewards are compared between loggers
 OPPOSITE, OPPOSITE_Z = -0.3, -5.0  # slope of rewards on what other loggers tell
 OPPOSITE_AGAIN_Z, FEWEST_ALIKE = -3.0, 100  # where contexts and actions are alike
 RIDGE = 0.01  # of the model of their rewards, per round
-CONSTANT = 1e-9  # of the largest reward: predictions that vary no more are constant
+FLAT = 1e-9  # of the largest reward: predictions that vary no more are constant
 
 
 def logger_findings(logs, random_state=0):
@@ -222,7 +222,7 @@ def _opposite_rewards(logs, loggers, random):
     # the rounds of a logger, near -1 where its reward has the opposite sign. Where
     # contexts differ a curve rises for one and falls for another: so a slope counts if
     # rounds of like contexts and actions have it, too.
-    rows = rows_apart(logs, MOST_COMPARED, random)
+    rows = rows_apart(logs, ROUNDS_COMPARED, random)
     omega = np.ones(len(logs)) if logs.sample_weight is None else logs.sample_weight
     rows = rows[omega[rows] > 0]
     if len(rows) < FEW_OF_ONE or not varies(logs.reward[rows]):
@@ -270,11 +270,11 @@ def _slope_on_others(terms, reward, omega, mine):
     y, w = reward[mine], omega[mine]
     x, y = x - np.average(x, weights=w), y - np.average(y, weights=w)
     square = w @ x**2
-    if square <= CONSTANT**2 * w.sum():
+    if square <= FLAT**2 * w.sum():
         return 0.0, 0.0
     slope = w @ (x * y) / square
     error = np.linalg.norm(w * x * (y - slope * x)) / square
-    return float(slope), float(slope / max(error, CONSTANT))
+    return float(slope), float(slope / max(error, FLAT))
 
 
 def _alike_rounds(terms, mine, random):

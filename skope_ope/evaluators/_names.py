@@ -35,7 +35,7 @@ def _classes_in(family):
 
 
 STATIC = _classes_in(static)  # none depends on the order of the rounds
-ALL = {name: cls for one in FAMILIES for name, cls in _classes_in(one).items()}
+EVALUATORS = {name: cls for one in FAMILIES for name, cls in _classes_in(one).items()}
 
 
 def _kinds(cls):
@@ -46,7 +46,7 @@ def _kinds(cls):
 
 def names_for(kind):
     """Return all names of evaluators that take a kind of logs, forms of them last."""
-    classes = [name for name, cls in ALL.items() if kind in _kinds(cls)]
+    classes = [name for name, cls in EVALUATORS.items() if kind in _kinds(cls)]
     return classes + [name for name, one in FORMS.items() if kind in one.requires.logs]
 
 
@@ -54,7 +54,7 @@ def evaluator_named(name, kind=BanditLogs):
     """Return the evaluator with a name, with its default parameters."""
     if name in FORMS and kind in FORMS[name].requires.logs:
         return clone(FORMS[name])
-    cls = ALL.get(name)
+    cls = EVALUATORS.get(name)
     if cls is None or kind not in _kinds(cls):
         raise unknown_evaluator(name, kind)
     try:
@@ -76,7 +76,7 @@ def unknown_evaluator(name, kind=BanditLogs):
     short = {"".join(filter(str.isupper, n)).lower(): n for n in reversed(known)}
     near = short.get(name.lower()) or nearest(name, known, cutoff=0.7)
     meant = f" Did you mean {near}?" if near else ""
-    if name in ALL or name in FORMS:
+    if name in EVALUATORS or name in FORMS:
         other = "slates" if kind is BanditLogs else "logs of single actions"
         meant = f" {name} is for {other}.{meant}"
     return ValueError(

@@ -70,7 +70,7 @@ FORMS = {
     if name in SETTINGS
 }
 # What an evaluator may be given without becoming another estimator.
-INPUTS = {"reward_model", "cv", "random_state"}
+INPUT_PARAMETERS = {"reward_model", "cv", "random_state"}
 # What rows need beyond actions and rewards.
 WITHOUT_PROPENSITIES = dict.fromkeys(DEFAULTS, "propensities")
 WITHOUT_MIXTURE = dict.fromkeys(
@@ -113,11 +113,11 @@ UNBIASED = (
     "the propensities make it unbiased even if its reward model is wrong, and the "
     "model lowers its variance"
 )
-ESTIMATED = (
+BY_ESTIMATED = (
     "the propensities are estimated: its value is right if they are right or if "
     "its reward model is, and the model lowers its variance"
 )
-NO_PROPENSITIES = (
+WITHOUT_PROPENSITIES = (
     "without propensities only a reward model can be used, and no interval includes "
     "its error; record propensities, or estimate them with PropensityEstimator"
 )
@@ -139,7 +139,7 @@ SLOT_CLICKS = {
     ),
     "page": "guide/scavenging",
 }
-UNKNOWN = {
+PROPENSITIES_UNKNOWN = {
     "assumes": (NOTHING_HIDDEN,),
     "doubts": {
         "estimated_propensities": "The interval treats the estimated probabilities as "
@@ -168,12 +168,12 @@ RULES = {
         "all that the system used.",
         rows={"DirectMethod": DirectMethod()},
         left_out=WITHOUT_PROPENSITIES,
-        reason=NO_PROPENSITIES,
+        reason=WITHOUT_PROPENSITIES,
         use=DoublyRobust(),
         check=SNIPS(),
         step="PropensityEstimator",
         doubt="Hidden reasons; the interval treats estimated probabilities as exact.",
-        **UNKNOWN,
+        **PROPENSITIES_UNKNOWN,
     ),
     "deterministic": Rule(
         log="One fixed rule decided. In the same context it always takes the same "
@@ -241,7 +241,7 @@ RULES = {
         check=MultiLoggerIPS(pooling="balanced", self_normalized=True),
         step="LoggerPropensityEstimator",
         doubt="Hidden reasons, and trends between the systems.",
-        **UNKNOWN | {"assumes": (NOTHING_HIDDEN, POOLED)},
+        **PROPENSITIES_UNKNOWN | {"assumes": (NOTHING_HIDDEN, POOLED)},
     ),
     "adaptive_logger": Rule(
         log="The system was a bandit: it learned from rewards while it decided.",
@@ -286,7 +286,7 @@ RULES = {
         use=DRns,
         step="PropensityEstimator",
         doubt="Hidden reasons, and a ``bias_mass`` above 0.1.",
-        **UNKNOWN,
+        **PROPENSITIES_UNKNOWN,
     ),
     "slates": Rule(
         log="A list was shown together, and you have the policy that composed it.",
@@ -391,7 +391,7 @@ def recommended_evaluator(logs, n_loggers=None, more=(), logged_only=False):
     if logged_only and plain:
         return Recommendation(plain, rule.rows[plain], WITHOUT_MODEL)
     estimated = "propensity" in more or getattr(logs, "propensity_estimated", False)
-    reason = ESTIMATED if estimated and rule.reason == UNBIASED else rule.reason
+    reason = BY_ESTIMATED if estimated and rule.reason == UNBIASED else rule.reason
     return Recommendation(rule.row, rule.row and rule.evaluator, reason)
 
 
@@ -409,7 +409,7 @@ def is_one_of(evaluator, recommended):
     return all(
         getattr(evaluator, name) == getattr(recommended, name)
         for name in recommended._parameter_constraints
-        if name not in INPUTS
+        if name not in INPUT_PARAMETERS
     )
 
 

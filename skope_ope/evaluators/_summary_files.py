@@ -16,25 +16,25 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from skope_ope.evaluators._names import ALL
+from skope_ope.evaluators._names import EVALUATORS
 from skope_ope.evaluators.core._summary import (
     evaluator_text,
     policy_text,
     text_of_model,
 )
 from skope_ope.exceptions import OPEWarning
-from skope_ope.logs._labels import STORED_KINDS, UNKNOWN, kind_of_labels
+from skope_ope.logs._labels import NO_KIND, STORED_KINDS, kind_of_labels
 from skope_ope.logs._text_files import check_unpacked_size, read_members
 from skope_ope.logs._validation import plain
 
-FUNCTIONS = (
+FUNCTION_TYPES = (
     types.FunctionType,
     types.BuiltinFunctionType,
     types.MethodType,
     partial,
 )
-NAMED = "named"  # begins what is known of a policy with a name
-INPUTS = ("reward_model", "cv")  # no part of what sums become
+IS_NAMED = "named"  # begins what is known of a policy with a name
+INPUTS_OF_SUMS = ("reward_model", "cv")  # no part of what sums become
 COLUMNS = (  # of files, which must be the same
     "action",
     "reward",
@@ -98,14 +98,14 @@ def common_facts(one, two):
             OPEWarning,
             stacklevel=3,
         )
-    return found | dict.fromkeys(others, f"{NAMED}, several")
+    return found | dict.fromkeys(others, f"{IS_NAMED}, several")
 
 
 def stored_evaluator(evaluator):
     """Return the class and the plain parameters of an evaluator, for JSON."""
     params = evaluator.get_params(deep=False)
     kept = {name: plain(value) for name, value in params.items() if _is_plain(value)}
-    lost = [name for name in params if name not in kept and name not in INPUTS]
+    lost = [name for name in params if name not in kept and name not in INPUTS_OF_SUMS]
     return {"class": type(evaluator).__name__, "params": kept, "lost": lost}
 
 
@@ -119,7 +119,7 @@ def read_evaluator(name, stored, given):
                 f"was made with a {stored['class']}. Pass one of that class."
             )
         return found
-    kind = ALL.get(stored["class"])
+    kind = EVALUATORS.get(stored["class"])
     if kind is None or stored["lost"]:
         why = f"its parameters {stored['lost']} are not stored"
         if kind is None:
@@ -149,8 +149,8 @@ def _text_of_policy(policy, name):
     if name is not None:  # what it holds is told where it can be
         if not _holds_function(policy):
             with suppress(ValueError):
-                return f"{NAMED}, {policy_text(policy)}"
-        return NAMED
+                return f"{IS_NAMED}, {policy_text(policy)}"
+        return IS_NAMED
     if _holds_function(policy):
         raise ValueError(
             "a function without a name cannot be recognised in another process or "
@@ -167,7 +167,7 @@ def _text_of_policy(policy, name):
 
 def _holds_function(policy):
     """Whether a policy is a function, or has one among its parameters."""
-    if isinstance(policy, FUNCTIONS):
+    if isinstance(policy, FUNCTION_TYPES):
         return True
     if isinstance(policy, dict):
         return any(map(_holds_function, policy.values()))
@@ -180,7 +180,7 @@ def _holds_function(policy):
 
 def _column_text(columns):
     if columns is None:
-        return UNKNOWN  # logs in memory do not tell: it contradicts nothing
+        return NO_KIND  # logs in memory do not tell: it contradicts nothing
     return columns if isinstance(columns, str) else ", ".join(map(str, columns))
 
 
@@ -189,7 +189,7 @@ def _kind_of(logs, field, labels):
     if hasattr(logs, "partitions"):
         return logs._label_kind(field)
     known = getattr(logs, field, None) is not None
-    return kind_of_labels(getattr(logs, labels)) if known else UNKNOWN
+    return kind_of_labels(getattr(logs, labels)) if known else NO_KIND
 
 
 def _differ(one, two):
@@ -201,12 +201,14 @@ def _differ(one, two):
 
 
 def _is_named(text):
-    return text == NAMED or text.startswith(f"{NAMED}, ")
+    return text == IS_NAMED or text.startswith(f"{IS_NAMED}, ")
 
 
 def _is_another(one, two):
     """Whether two policies of one name are known to be others."""
-    return _is_named(one) and _is_named(two) and NAMED not in (one, two) and one != two
+    return (
+        _is_named(one) and _is_named(two) and IS_NAMED not in (one, two) and one != two
+    )
 
 
 def _shown(found, name):

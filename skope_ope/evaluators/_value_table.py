@@ -324,7 +324,7 @@ def _text_of(key):
 
 # -- warnings that several values have in common, given once ---------------------------
 OF_WEIGHTS = (PropensityWarning, LowOverlapWarning)
-NAMED = 3  # policies that a warning names; of more, their number is
+POLICIES_NAMED = 3  # policies that a warning names; of more, their number is
 
 
 def warn_once(values, stacklevel, among=()):
@@ -379,8 +379,8 @@ def _first_of(names, rows):
             told.append(str(policy))
         else:
             told.append(f"{policy} ({some})")
-    more = len(told) - NAMED
-    return ", ".join(told[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(told) - POLICIES_NAMED
+    return ", ".join(told[:POLICIES_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _by_policy(names):

@@ -528,7 +528,7 @@ def check_features(logs, whose, takes_sparse=True):
 # A part of a log, such as the rounds of an action, may have none of them although the
 # log has some.
 
-FIRST_ROWS = 100  # rows that are looked at before the others: most texts are no numbers
+FIRST_LOOKED_AT = 100  # rows, before the others: most texts are no numbers
 
 
 def odd_rows(context):
@@ -558,7 +558,7 @@ def _oddities(missing, series):
     if missing.any():
         yield "gap", int(missing.argmax())
     if series is not None and type(series.dtype).__name__ in TEXT_TYPES:
-        for part in (slice(0, FIRST_ROWS), slice(FIRST_ROWS, None)):
+        for part in (slice(0, FIRST_LOOKED_AT), slice(FIRST_LOOKED_AT, None)):
             values = series[part].to_list()
             for row in np.flatnonzero(~missing[part]).tolist():
                 if not _spells_number(values[row]):

@@ -14,7 +14,7 @@ from math import inf
 
 BANDIT, SLATE = "BanditLogs", "SlateLogs"
 WEIGHT_COLUMN = "sample_weight"  # a field of single actions, a column of slates
-LARGEST = sys.float_info.max
+FLOAT_MAX = sys.float_info.max
 
 # -- what to do about rows where an entry is missing -----------------------------------
 
@@ -38,11 +38,11 @@ ESTIMATE_ALL = (
 
 # -- the table -------------------------------------------------------------------------
 
-ROUNDS, ACTIONS = ("n_rounds",), ("n_rounds", "n_actions")
+PER_ROUND, PER_ACTION = ("n_rounds",), ("n_rounds", "n_actions")
 SLOTS, ITEMS = ("n_rounds", "n_slots"), ("n_rounds", "max_candidates")
 OF_ACTION = ("n_actions", "n_action_features")
 OF_ITEM = ("max_candidates", "n_item_features")
-FULL_RANGE = -LARGEST, LARGEST
+FULL_RANGE = -FLOAT_MAX, FLOAT_MAX
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Field:
 
     words: str
     kind: str = "number"  # of its entries; or "label", "moment", "boolean", "feature"
-    axes: tuple = (ROUNDS,)  # its shapes by sizes of the logs; (): no array
+    axes: tuple = (PER_ROUND,)  # its shapes by sizes of the logs; (): no array
     _: KW_ONLY
     of: str = ""  # the only type of logs that has it
     needed: bool = False
@@ -103,7 +103,7 @@ FIELDS = {
     ),
     "logging_proba": Field(
         "probabilities of all actions, one column each",
-        axes=(ACTIONS,),
+        axes=(PER_ACTION,),
         of=BANDIT,
         in_files=True,
         replaceable=True,
@@ -122,12 +122,12 @@ FIELDS = {
     "available": Field(
         "whether each action was offered",
         "boolean",
-        (ACTIONS,),
+        (PER_ACTION,),
         of=BANDIT,
         replaceable=True,
     ),
     "n_candidates": Field(
-        "how many candidates there were", axes=(ROUNDS, ()), of=SLATE
+        "how many candidates there were", axes=(PER_ROUND, ()), of=SLATE
     ),
     "candidates": Field(
         "who could be shown, in any slot or in each",
@@ -137,11 +137,11 @@ FIELDS = {
     ),
     "item_id": Field("labels of the candidates", "label", (ITEMS,), of=SLATE),
     "action_context": Field(
-        "features of the actions", axes=(OF_ACTION, (*ROUNDS, *OF_ACTION)), of=BANDIT
+        "features of the actions", axes=(OF_ACTION, (*PER_ROUND, *OF_ACTION)), of=BANDIT
     ),
     "item_features": Field(
         "features of the candidates, or of a catalogue",
-        axes=(OF_ITEM, (*ROUNDS, *OF_ITEM)),
+        axes=(OF_ITEM, (*PER_ROUND, *OF_ITEM)),
         of=SLATE,
         own_check=True,
     ),
@@ -162,7 +162,7 @@ FIELDS = {
     "group": Field(
         "rows that depend on each other, such as those of a user",
         "label",
-        (ROUNDS, ("n_rounds", "n_parts")),
+        (PER_ROUND, ("n_rounds", "n_parts")),
         in_files=True,
         replaceable=True,
         codes="_group_code",
@@ -172,7 +172,7 @@ FIELDS = {
         of=BANDIT,
         in_files=True,
         replaceable=True,
-        range=(0, LARGEST),
+        range=(0, FLOAT_MAX),
         must="must be a finite number >= 0",
         remedy=". Use 1 / (probability of being kept).",
     ),

@@ -203,7 +203,7 @@ THEMES = {  # what sites, JupyterLab and VS Code say of the page
     LIGHT: ("[data-theme=light]", "[data-jp-theme-light=true]", ".vscode-light"),
     DARK: ("[data-theme=dark]", "[data-jp-theme-light=false]", ".vscode-dark"),
 }
-RULES = """
+CSS_RULES = """
 &{background:var(--ground);color:var(--text);border:1px solid var(--line);
 border-radius:6px;padding:.7em .9em;margin:.3em 0;max-width:70em;
 font:14px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif;
@@ -271,7 +271,7 @@ def _rules():
         for colours, places in THEMES.items()
     )
     dark = f"@media(prefers-color-scheme:dark){{{CARD}{{{DARK}}}}}"
-    rules = RULES.replace("\n", "").replace("&", CARD)
+    rules = CSS_RULES.replace("\n", "").replace("&", CARD)
     return f"{CARD}{{{LIGHT}}}{dark}{themes}{rules}"
 
 

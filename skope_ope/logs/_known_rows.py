@@ -20,7 +20,7 @@ from skope_ope.logs._row_container import SPARSE
 from skope_ope.logs._validation import frame_names, is_frame, is_missing
 
 DISTINCT = 0.999  # share of the fitted rows whose content tells them apart
-WHOLE = 0.99  # share of the contexts that come back whose action comes back, too
+KNOWN_SHARE = 0.99  # share of the contexts that come back whose action comes back, too
 ANEW_CHANCE = 1e-3  # that rounds drawn anew look like those that come back
 _SITUATION = ~np.uint64(2**24 - 1)  # 40 bits tell the situation, 24 what was done
 _REST = np.uint64(40)
@@ -250,7 +250,7 @@ class Content:
         is_known = True
         if self._split and len(rows) < len(words):
             _, contexts = _found_among(self.words & _SITUATION, words & _SITUATION)
-            is_known = n_found >= WHOLE * _n_distinct(contexts)
+            is_known = n_found >= KNOWN_SHARE * _n_distinct(contexts)
         return rows, found, is_known
 
     def _beyond_chance(self, n_asked, n_found):

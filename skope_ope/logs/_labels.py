@@ -217,7 +217,7 @@ def first_of_codes(codes, n_codes):
 
 # -- what kind of labels there are: 1 and "1" are not one label ------------------------
 
-UNKNOWN = ""  # or several kinds
+NO_KIND = ""  # or several kinds
 OF_DTYPE = {"U": "texts", "S": "bytes", "M": "times", "m": "durations", "b": "bools"}
 OF_CLASS = (
     (str, "texts"),
@@ -232,22 +232,22 @@ OF_CLASS = (
 def kind_of_labels(labels):
     """Return the kind of some labels, UNKNOWN where there are several or none."""
     if labels is None or not len(labels):
-        return UNKNOWN
+        return NO_KIND
     if labels.dtype.kind != "O":
         return OF_DTYPE.get(labels.dtype.kind, "numbers")
     kinds = {_kind_of_label(label) for label in labels.tolist()}
-    return kinds.pop() if len(kinds) == 1 else UNKNOWN
+    return kinds.pop() if len(kinds) == 1 else NO_KIND
 
 
 def kind_of_parts(kinds):
     """Return the kind of tuples whose parts have these kinds."""
-    return ", ".join(kinds) if all(kinds) else UNKNOWN
+    return ", ".join(kinds) if all(kinds) else NO_KIND
 
 
 def _kind_of_label(label):
     if isinstance(label, tuple):
         return kind_of_parts([*map(_kind_of_label, label)])
-    return next((kind for some, kind in OF_CLASS if isinstance(label, some)), UNKNOWN)
+    return next((kind for some, kind in OF_CLASS if isinstance(label, some)), NO_KIND)
 
 
 # -- labels as texts and arrays that tell them apart, for files that hold no objects

@@ -22,9 +22,9 @@ ERROR_DIGITS = 2  # significant digits of a typical standard error
 FIGURE_DIGITS = 4  # of a number that has no error
 MOST_PLACES = 8
 DEFAULT_PLACES = 4  # where no error is known
-LEAST, MOST = 1e-4, 1e15  # what is smaller or larger has an exponent
+LEAST_PLAIN, MOST_PLAIN = 1e-4, 1e15  # what is smaller or larger has an exponent
 WORTH = 4  # standard errors in the width of an interval
-NONE = "-"
+NO_NUMBER = "-"
 
 
 def decimals(errors: Iterable[float]) -> int:
@@ -36,10 +36,12 @@ def decimals(errors: Iterable[float]) -> int:
 def fixed(x: float | None, places: int, sign: str = "", unit: str = "") -> str:
     """Return a number with so many decimal places."""
     if x is None or math.isnan(x):
-        return NONE
+        return NO_NUMBER
     if math.isinf(x):
         return f"{x:{sign}}"
-    if x and (abs(x) >= MOST or (places == MOST_PLACES and abs(x) < 10**-MOST_PLACES)):
+    if x and (
+        abs(x) >= MOST_PLAIN or (places == MOST_PLACES and abs(x) < 10**-MOST_PLACES)
+    ):
         return f"{x:{sign}.{ERROR_DIGITS}g}{unit}"
     text = f"{x:{sign},.{places}f}"
     if not text.strip("+-0.,"):  # no sign of what is rounded to zero
@@ -58,11 +60,11 @@ def error_text(x: float | None, places: int, unit: str = "") -> str:
 def figure(x: float | None, digits: int = FIGURE_DIGITS, sign: str = "") -> str:
     """Return a number by itself, with so many significant digits at most."""
     if x is None or math.isnan(x):
-        return NONE
+        return NO_NUMBER
     x, size = float(x), abs(x)
     if x == 0:
         return "0"
-    if not LEAST <= size < MOST:
+    if not LEAST_PLAIN <= size < MOST_PLAIN:
         return f"{x:{sign}.{digits}g}"
     text = fixed(
         x, 0 if x.is_integer() else _decimal_places(size, digits, most=None), sign
@@ -76,7 +78,7 @@ def aligned(values: Sequence[float | None], digits: int = FIGURE_DIGITS) -> list
     if all(float(x).is_integer() for x in known):
         return [fixed(x, 0) for x in values]
     places = _decimal_places(max(known), digits)
-    if max(known) < LEAST:
+    if max(known) < LEAST_PLAIN:
         return [figure(x, digits) for x in values]
     texts = [fixed(x, places) for x in values]
     while places and all(t.endswith("0") or not t[-1].isdigit() for t in texts):
@@ -95,7 +97,7 @@ def counts(values: Sequence[float | None]) -> list[str]:
 def share(x: float | None, places: int = 1) -> str:
     """Return a share in percent; one that is not zero never looks like zero."""
     if x is None or math.isnan(x):
-        return NONE
+        return NO_NUMBER
     least = 10 ** -(places + 2)
     if 0 < x < least:
         return f"<{100 * least:.{places}f}%"

@@ -579,7 +579,7 @@ def _slot_numbers(frame, name, empty):
 
 # -- whether what is given as the rewards of slots is the reward of the page -----------
 
-FEWEST_REWARDED = (
+FEWEST_REWARDED_ROWS = (
     10  # pages with a reward, and others: chance does not make all slots equal
 )
 
@@ -595,7 +595,7 @@ def like_page_reward(slot_reward, slate):
         return None
     usual = np.unique(most, return_counts=True)[1].max()
     n_rewarded = int(np.count_nonzero(most))
-    if min(n_rewarded, len(most) - usual) < FEWEST_REWARDED:
+    if min(n_rewarded, len(most) - usual) < FEWEST_REWARDED_ROWS:
         return None
     return len(most), n_rewarded
 

@@ -120,10 +120,10 @@ CARRIAGE_RETURN = (
     "the line holds a carriage return without a line feed. Lines must end with a line "
     "feed. Convert the file, e.g. with tr '\\r' '\\n'."
 )
-DAY = r"[0-9]{4}(-[0-9]{2}-[0-9]{2}|[0-9]{4})"
+DATE = r"[0-9]{4}(-[0-9]{2}-[0-9]{2}|[0-9]{4})"
 TIME = r"[0-9]{2}(:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?|[0-9]{2}([0-9]{2}([.,][0-9]+)?)?)?"
 ZONE = r"(Z|[-+][0-9]{2}(:?[0-9]{2}(:?[0-9]{2})?)?)"
-MOMENT = re.compile(f"{DAY}([T ]{TIME}{ZONE}?)?", re.IGNORECASE)
+MOMENT = re.compile(f"{DATE}([T ]{TIME}{ZONE}?)?", re.IGNORECASE)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 

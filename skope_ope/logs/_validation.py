@@ -19,7 +19,7 @@ from skope_ope.logs._shown_numbers import figure
 PROBA_TOLERANCE = 1e-6
 MANY_TEXTS = 1000  # of which few are distinct, as a rule
 FILL = "Drop these rows or fill the values."
-ANSWERS = {"yes", "no", "y", "n", "true", "false", "t", "f"}
+YES_NO = {"yes", "no", "y", "n", "true", "false", "t", "f"}
 LONG_TEXT = 128  # bytes: longer ones are not hashed
 
 
@@ -94,7 +94,7 @@ def several_numbers(found, ndim=1):
 
 def yes_or_no(values):
     """Return what to do where one of some values is a word for yes or no."""
-    if not any(isinstance(v, str) and v.strip().lower() in ANSWERS for v in values):
+    if not any(isinstance(v, str) and v.strip().lower() in YES_NO for v in values):
         return ""
     return "Write 1 for yes and 0 for no, in all rows: a row dropped for it misleads."
 

@@ -3,9 +3,9 @@
 """Vowpal Wabbit's JSON formats: `--json` and `--dsjson`, one event a line."""
 
 import math
-import sys
 from functools import lru_cache
 
+from skope_ope.logs._fields import FLOAT_MAX
 from skope_ope.logs._text_files import (
     quoted,
     utc_microseconds,
@@ -32,7 +32,6 @@ from skope_ope.readers._vw_text import parse_cb
 LABEL_KEYS = {"_label_cost", "_label_probability", "_label_Action", "_labelIndex"}
 SLOT_KEYS = {"_slots", "_outcomes"}  # of logs of several slots
 OTHER_KEYS = {*SLOT_KEYS, "_label_ca"}  # of other kinds of logs
-LARGEST = sys.float_info.max
 MOST_LAYOUTS = 2**12  # keys of objects that are remembered
 
 
@@ -282,7 +281,7 @@ def _add_features(pairs, path, out, marks=None):
                 marks[key] = value
         elif kind is str:
             out.append((f"{prefix}{key}={value}", 1.0))
-        elif kind is float and -LARGEST <= value <= LARGEST:
+        elif kind is float and -FLOAT_MAX <= value <= FLOAT_MAX:
             if value:
                 out.append((prefix + key, value))
         elif kind is tuple:

@@ -524,7 +524,7 @@ class HeldOutError:
 # -- unbiased evaluators that check others on held-out rounds --------------------------
 
 # by kind of logs, for policies that do not learn; of slates where slots add up
-UNBIASED = {"bandit": DoublyRobust, "slate": PseudoInverse}
+VALIDATORS = {"bandit": DoublyRobust, "slate": PseudoInverse}
 
 
 def check_validator(validator, policy_learns):
@@ -608,7 +608,7 @@ def validator_for(logs, validator=None, horizon=None):
         validator = RejectionSampling()
     else:
         kind = "bandit" if isinstance(logs, BanditLogs) else "slate"
-        validator = UNBIASED[kind]()
+        validator = VALIDATORS[kind]()
     if horizon is not None:
         own = getattr(validator, "horizon", None)
         if own not in (None, horizon):

@@ -40,7 +40,7 @@ from skope_ope.evaluators.sequential._log_facts import first_reversal, reversal_
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._row_container import known_range
 
-COMPARE = (
+COMPARE_OTHERS = (
     "Compare the value with other weightings. They give less weight to rounds "
     "where the logger seldom takes the policy's actions."
 )
@@ -138,7 +138,7 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
             entries["uncovered_rounds"] = int(self.reward_model_.n_uncovered_)
             entries["correction"] = float(rounds.correction.mean())
         entries |= {"effective_sample_size": size, "effective_share": size / len(logs)}
-        about = summary.job.target, self.requires.model, COMPARE, summary.counted
+        about = summary.job.target, self.requires.model, COMPARE_OTHERS, summary.counted
         warned = reversal_warnings(first_reversal(logs.timestamp))
         warned += _shuffled_warnings(logs)
         warned += warnings_of(overlap_findings(overlap, logs, *about))

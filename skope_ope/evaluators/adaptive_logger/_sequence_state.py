@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skope_ope.evaluators.core._engine import WEIGHTS, Extract, terms_of
+from skope_ope.evaluators.core._engine import EXTRACT_WEIGHTS, Extract, terms_of
 from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
 from skope_ope.evaluators.core._target import Target, refuse_learning
 from skope_ope.evaluators.core._warnings import learned_warnings
@@ -37,11 +37,11 @@ from skope_ope.reward_models._sources import reward_source
 
 ASYMPTOTIC = "asymptotic"
 NAME = "ConfidenceSequence"
-LOGGER = "logger"
+LOGGER_BASELINE = "logger"
 _ROBUST = Extract(lambda rounds: (rounds.w, rounds.v, rounds.q))
 WEIGHT_LEVEL = 0.9999  # of the sequence of mean weights: it rings in one log of 10,000
-HIGH_SKEWNESS = 0.22  # of the mean of the terms: that of 20 events
-ROUNDING = 1e-9
+HIGH_SKEWNESS_OF_MEAN = 0.22  # of the mean of the terms: that of 20 events
+ROUNDING_OF_MEANS = 1e-9
 ORDER = (
     "A confidence sequence takes rounds in the order they were logged. Sort the "
     "log by time before you cut it into parts."
@@ -291,7 +291,7 @@ def _skewness_warnings(skewness):
             "It does not allow for other rewards in later rounds. Use "
             "method='betting', which needs the range of the rewards."
         )
-    elif abs(skewness) > HIGH_SKEWNESS:
+    elif abs(skewness) > HIGH_SKEWNESS_OF_MEAN:
         text = (
             f"few rounds make most of the spread (skewness {skewness:.2f}, as "
             f"with {1 / skewness**2:.1f} events). The sequence may miss the value "
@@ -318,14 +318,14 @@ def _agreement_warnings(low, method):
 def _mean_weight_warnings(who, low, high, sequence):
     """Warn where the weights of the policy, or of the baseline, do not average 1."""
     whose = "" if who == "policy" else f" of the {who}"
-    if low > 1 + ROUNDING:
+    if low > 1 + ROUNDING_OF_MEANS:
         text = (
             f"the importance weights{whose} average at least {low:.4g}, and must "
             "average 1. The propensities do not fit the logged actions, so the "
             "intervals are wrong. Correct the propensities."
         )
         return [PropensityWarning(text, low)]
-    if high < 1 - ROUNDING:
+    if high < 1 - ROUNDING_OF_MEANS:
         safe = _weight_in_use(sequence) is None and sequence.method != ASYMPTOTIC
         text = (
             f"the importance weights{whose} average at most {high:.4g}, where 1 is "
@@ -482,7 +482,7 @@ class RoundTerms(NamedTuple):
 
 def is_logger(baseline):
     """Whether a baseline is the logger itself."""
-    return isinstance(baseline, str) and baseline == LOGGER
+    return isinstance(baseline, str) and baseline == LOGGER_BASELINE
 
 
 def is_policy(baseline):
@@ -571,7 +571,7 @@ def _of_policy(logs, policy, source, max_weight):
     target, positive = Target(policy, logs), PositiveRounds(logs)
     refuse_learning(NAME, target)
     if source is None:
-        [weight] = terms_of(WEIGHTS, logs, target, None, positive)
+        [weight] = terms_of(EXTRACT_WEIGHTS, logs, target, None, positive)
         z = weight * logs.reward
     else:
         if target.logged_only:

@@ -19,9 +19,9 @@ from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_distributions
 from skope_ope.logs.checks._evidence import logger_features
 
-BLOCK_ENTRIES = 1 << 19  # weights of a block of rounds at all contexts, 4 MiB
+WEIGHTS_OF_BLOCK = 1 << 19  # weights of a block of rounds at all contexts, 4 MiB
 ALIKE = 1e-6  # probabilities: those of single precision
-STEPS = 0.1  # squares of steps beside those of as many independent draws
+STEP_SHARE = 0.1  # squares of steps beside those of as many independent draws
 SURE_Z = 4
 ENOUGH = 50  # rounds, to tell steps from spread
 
@@ -149,7 +149,7 @@ def contextual(rounds, weight):
     #
     # The logger is asked in every round at the contexts of all: O(T^2 K), in blocks.
     code, square, contexts = _distinct_rounds(rounds)
-    size, n = max(BLOCK_ENTRIES // len(square), 1), len(rounds)
+    size, n = max(WEIGHTS_OF_BLOCK // len(square), 1), len(rounds)
 
     def blocks():
         for start in range(0, n, size):
@@ -380,7 +380,7 @@ def ignores_context(logs):
         return True
     step = np.diff(e, axis=0)
     steps, spread = (step**2).sum(), 2 * len(e) * e.var(axis=0).sum()
-    if len(e) < ENOUGH or steps > STEPS * spread:
+    if len(e) < ENOUGH or steps > STEP_SHARE * spread:
         return False
     levels = [features > np.quantile(features, q, axis=0) for q in (0.25, 0.5, 0.75)]
     moves = np.diff(np.hstack([features, *levels]).astype(float), axis=0)

@@ -361,8 +361,10 @@ class BaseEvaluator(CallbackSupport, Estimator):
             if lazy.frame is not None:  # columns and numbers need no fit
                 source = self._given_source(model, head)
             if source is None:
-                found = part_models({ONE: self}, model, None, lazy, progress=progress)
-                source = found[ONE]
+                found = part_models(
+                    {THE_ONE: self}, model, None, lazy, progress=progress
+                )
+                source = found[THE_ONE]
         found = self._fitted_in_parts(head, source, lazy.n_rounds)
         return found | {"logs_": lazy, "_model_of_fit": reward_model}
 
@@ -541,7 +543,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
         self._validate_params()
         self._check_kind(question.head)
         self.check_logs(question.head)
-        question = question.of({ONE: self})
+        question = question.of({THE_ONE: self})
         if lazy is not self.logs_:
             self._match_those_of_fit(question.head)
             if lazy.frame is None:  # columns and numbers need no features
@@ -550,13 +552,13 @@ class BaseEvaluator(CallbackSupport, Estimator):
         if self.requires.model and not self._takes_earlier(model):
             if not hasattr(self, "reward_model_"):  # a fit in memory made none
                 self._fittable(model)  # says why
-            sources = {ONE: source_on(self.reward_model_, question.logs)}
+            sources = {THE_ONE: source_on(self.reward_model_, question.logs)}
         return self._answer(question, sources, lazy is self.logs_)
 
     def _answer(self, question, sources, of_fit):
         """Return the value from sums over lazy logs, perhaps those of the fit."""
         question.check_sums()
-        return sums_of(question, sources)._by_job()[None, ONE]
+        return sums_of(question, sources)._by_job()[None, THE_ONE]
 
     def _unstated_model(self):
         """Get why its reward model cannot serve parts of a log; None: it can."""
@@ -626,7 +628,7 @@ def _is_usual(value, allowed, default):
     return (kind is None or kind is str) and kind in list(allowed)
 
 
-ONE = "evaluator"  # the name of one by itself
+THE_ONE = "evaluator"  # the name of one by itself
 _KIND_NAMES = {BanditLogs: "bandit", SlateLogs: "slate"}
 _HOW = {
     BanditLogs: "BanditLogs(context, action, reward, propensity) or "

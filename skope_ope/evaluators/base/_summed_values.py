@@ -25,7 +25,7 @@ from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._requires import LogFacts
 from skope_ope.evaluators.core._rows import DroppedRows
 from skope_ope.evaluators.core._summary import (
-    LOGGER,
+    LOGGER_JOB,
     refuse_unstated_model,
     resolved_for_parts,
 )
@@ -111,7 +111,7 @@ class Stated:
         return replace(self, evaluators=ready)
 
 
-ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
+LEAST_GAP = 1e-13  # of the squares: smaller differences of weights are none
 
 
 def sums_of(question, sources=None, is_whole=True):
@@ -191,8 +191,8 @@ class ValuesOfSums:
         """
         sums = self._some_sums()
         name = next(iter(self.evaluators)) if evaluator is None else evaluator
-        summary = sums.by_evaluator[name][LOGGER]
-        about = self._about(sums, (name, LOGGER, None))
+        summary = sums.by_evaluator[name][LOGGER_JOB]
+        about = self._about(sums, (name, LOGGER_JOB, None))
         rows = DroppedRows(sums.n, summary.sums.frame, self.counted)
         return logged_value_of_sums(summary, sums.log, rows, **about)
 
@@ -216,7 +216,7 @@ class ValuesOfSums:
             second = second.sum(axis=0)
             gap = np.array([*change, 0.0])
             size = float(np.trace(second[:-1, :-1])) + float(second[-1, -1])
-            return bool(gap @ second @ gap <= ROUNDING * size)
+            return bool(gap @ second @ gap <= LEAST_GAP * size)
         return False
 
     def _some_sums(self):

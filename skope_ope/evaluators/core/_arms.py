@@ -36,7 +36,6 @@ from skope_ope.evaluators.core._mean_weight import (
     squares_about,
     wrong_propensities,
 )
-from skope_ope.evaluators.core._mean_weight import SURE as EVIDENT
 from skope_ope.evaluators.core._overlap_findings import no_overlap_finding
 from skope_ope.evaluators.core._products import total
 from skope_ope.evaluators.core._reach import refuse_stated
@@ -44,13 +43,14 @@ from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.core._weight_bound import LOGGED, POSSIBLE
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning
 from skope_ope.logs._row_container import known_range
+from skope_ope.logs.checks._evidence import EVIDENT
 
-SURE = 4  # standard errors
+SURE_ERRORS = 4  # standard errors
 DROWNED = 1e-3  # of the size of rewards: squares of smaller differences may be lost
-LEAST = 1e-9  # of a mass: less is rounding
-WEIGHTS = 1  # the number of the term w, beside w r
+LEAST_MASS = 1e-9  # of a mass: less is rounding
+WEIGHT_TERM = 1  # the number of the term w, beside w r
 # What the arms are, what those never did that are missing, and what once
-WORDS = {
+ARM_WORDS = {
     "action": ("actions", "were never logged", "were logged"),
     "logger": ("loggers", "never acted", "acted"),
 }
@@ -143,12 +143,12 @@ class Arms:
     @cached_property
     def weights(self):
         """Sums of the weights."""
-        return self.sums.some([WEIGHTS])
+        return self.sums.some([WEIGHT_TERM])
 
     @property
     def mean_weight(self):
         """One in expectation."""
-        return self.formed.means[WEIGHTS]
+        return self.formed.means[WEIGHT_TERM]
 
     @cached_property
     def effective_sample_size(self):
@@ -169,11 +169,11 @@ class Arms:
         # counts where it is more than noise.
         terms, design = self.rounds
         known, noise = Estimate(self.weights, mean, self.pooling), 0.0
-        values = known.round_values(terms[WEIGHTS:], design)
+        values = known.round_values(terms[WEIGHT_TERM:], design)
         if len(values) > 1:
             noise = error_of(values, known.value, design.cluster)
         lost = 1 - self.mean_weight
-        return lost if lost > max(SURE * noise, LEAST) else 0.0
+        return lost if lost > max(SURE_ERRORS * noise, LEAST_MASS) else 0.0
 
     # -- what is said of it --------------------------------------------------------
     def known(self, log, n_rounds):
@@ -208,7 +208,7 @@ class Arms:
         change, square, unit = deviations(self.weights, 1.0, expected)
         error = sqrt(square)
         z = change / error if error > 1e-9 else 0.0
-        if z < -SURE:
+        if z < -SURE_ERRORS:
             self.missing_mass = mass = 1 - found
             return [
                 SupportWarning(
@@ -234,8 +234,8 @@ class Arms:
     def _judged(self, warned):
         """Return the estimate, given what was never logged; warn of it."""
         evaluator, mass, found = self.evaluator, self.missing_mass, self.estimate
-        arms, never, once = WORDS[evaluator.sampling.arms]
-        if mass > LEAST and not warned:
+        arms, never, once = ARM_WORDS[evaluator.sampling.arms]
+        if mass > LEAST_MASS and not warned:
             warned.append(
                 SupportWarning(
                     f"the policy gives {mass:.2%} of its probability to {arms} "
@@ -247,8 +247,8 @@ class Arms:
             )
         # A policy that takes no logged action although all are in the log may earn
         # nothing: the sum is zero, unless it is divided by that of the weights.
-        nothing = mass > 1 - LEAST or np.isnan(found.value)
-        if nothing or (mass > LEAST and evaluator.on_missing == "nan"):
+        nothing = mass > 1 - LEAST_MASS or np.isnan(found.value)
+        if nothing or (mass > LEAST_MASS and evaluator.on_missing == "nan"):
             found = found.without_value()
         if nothing:
             warned.append(unformed_warning(evaluator))

@@ -43,7 +43,7 @@ from skope_ope.evaluators.core._target import Target
 
 AUTO = "auto"
 N_POINTS = 30
-FEW = 1000  # rounds, below which Bernstein's term would decide alone
+FEW_FOR_BERNSTEIN = 1000  # rounds, below which Bernstein's term would decide alone
 DELTA = 0.05  # its probability of failure
 PARTS = Extract(lambda r: [x for x in (r.w, r.pi, r.q, r.v) if x is not None])
 
@@ -156,7 +156,7 @@ def _estimates(grid, evaluator, name, rounds, design):
 def _error_bound(rounds, logs):
     """Bernstein's bound on the error of the unmodified estimate, for many rounds."""
     n, w = len(logs), rounds.w
-    if n < FEW:
+    if n < FEW_FOR_BERNSTEIN:
         return 0.0
     log = np.log(2 / DELTA)
     width = np.sqrt(2 * (w * w).mean() * log / n) + 2 * w.max() * log / (3 * n)

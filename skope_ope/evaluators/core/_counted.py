@@ -12,7 +12,7 @@ import numpy as np
 from skope_ope.logs._known_rows import FileRows
 
 FRAME = "lazy frame "  # begins the name of one
-NAMED = 3  # places that a message names
+MOST_NAMED = 3  # places that a message names
 
 
 class Counted:
@@ -72,8 +72,10 @@ class Counted:
             return NotImplemented
         twice = self._in_both(other)
         if twice:
-            more = len(twice) - NAMED
-            what = "; ".join(twice[:NAMED]) + (f" and {more} more" if more > 0 else "")
+            more = len(twice) - MOST_NAMED
+            what = "; ".join(twice[:MOST_NAMED]) + (
+                f" and {more} more" if more > 0 else ""
+            )
             raise ValueError(
                 f"both summaries count {what}. Add summaries of parts that have no "
                 "rows in common. If a file was rewritten, its old rounds cannot be "

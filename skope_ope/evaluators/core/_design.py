@@ -28,7 +28,7 @@ from skope_ope.logs._labels import (
 # acted, where all rounds are one sample and where each logger has a sample of its own;
 # "mixture" against the probability under all loggers; None: against none.
 PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
-WEIGHTS = {
+PROPOSAL_WEIGHTS = {
     "logger": PLAIN_WEIGHT,
     "own_logger": PLAIN_WEIGHT,
     "mixture": attrgetter("b"),
@@ -69,7 +69,7 @@ def tallied_as(evaluator):
 
 def weight_of(evaluator):
     """Return the function of some rounds that gives the importance weights."""
-    return WEIGHTS[evaluator.proposal]
+    return PROPOSAL_WEIGHTS[evaluator.proposal]
 
 
 def kind_of_sums(evaluator):
@@ -79,7 +79,7 @@ def kind_of_sums(evaluator):
     return proposal if folds is None else f"{proposal}, {evaluator.sampling.name}"
 
 
-SMALL = 10_000_000  # entries of a table of flags
+SMALL_TABLE = 10_000_000  # entries of a table of flags
 
 
 class Frame:
@@ -436,7 +436,7 @@ def _cells(stratum, cluster, n_strata, n_clusters):
 def _distinct(sample, cluster, n_samples):
     """Count the distinct clusters of every sample."""
     n_clusters = int(cluster.max(initial=-1)) + 1
-    if (int(sample.max(initial=-1)) + 1) * n_clusters <= SMALL:
+    if (int(sample.max(initial=-1)) + 1) * n_clusters <= SMALL_TABLE:
         present = np.zeros((n_samples, n_clusters), dtype=bool)
         present[sample, cluster] = True
         return present.sum(axis=1)
@@ -458,14 +458,14 @@ def linked(centre, stratum, cluster, n_clusters):
 
 
 # -- sums over strata -----------------------------------------------------------------
-FEW = 6  # strata for which a dot product each beats counting
+DOT_STRATA = 6  # strata for which a dot product each beats counting
 
 
 def partial_sums(codes, n_codes):
     """Return a function that sums an array of shape (n,) over every code."""
     if n_codes == 1:
         return lambda values: values.sum(keepdims=True)
-    if n_codes > FEW:
+    if n_codes > DOT_STRATA:
         return lambda values: np.bincount(codes, values, n_codes)
     rows = indicators(codes, n_codes)
     starts = range(0, len(codes), LONGEST_PRODUCT)

@@ -20,7 +20,7 @@ from skope_ope.logs._shown_numbers import figure, share
 from skope_ope.logs._validation import is_frame
 from skope_ope.logs.checks._propensity_sums import action_count_z
 
-SHOWN = 4  # entries of an array
+ENTRIES_SHOWN = 4  # entries of an array
 
 
 class Diagnostics(Mapping):
@@ -114,7 +114,7 @@ def number_text(value):
         return _shortened(pairs, len(pairs))
     if isinstance(value, (np.ndarray, list, tuple)):
         flat = np.asarray(value).ravel()
-        texts = [number_text(one) for one in flat[:SHOWN].tolist()]
+        texts = [number_text(one) for one in flat[:ENTRIES_SHOWN].tolist()]
         return _shortened(texts, len(flat))
     return harmless(value)
 
@@ -129,8 +129,8 @@ def _equal(one, other):
 
 
 def _shortened(texts, n):
-    more = f", ... ({n} in all)" if n > SHOWN else ""
-    return ", ".join(texts[:SHOWN]) + more
+    more = f", ... ({n} in all)" if n > ENTRIES_SHOWN else ""
+    return ", ".join(texts[:ENTRIES_SHOWN]) + more
 
 
 LARGE_WEIGHT = 20

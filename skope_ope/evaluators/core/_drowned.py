@@ -13,7 +13,7 @@ from skope_ope.logs.checks._finding import Finding
 
 HUGE = 1e75  # squares of what is larger, times rewards, leave the range of floats
 EXTREME = 1e60  # fourth powers of what is larger, times rounds, leave that range, too
-ADVICE = (
+DROWNED_ADVICE = (
     "The propensity of that round is wrong, or stands for a missing one. Correct it, "
     "or drop the rounds that have it.",
     "The propensity is right, and the logger hardly ever takes the policy's action. "
@@ -117,7 +117,7 @@ def _finding(found, row, weight):
         "impossible_propensity",
         "error",
         found,
-        ADVICE,
+        DROWNED_ADVICE,
         number=float(weight),
         rows=() if row is None else (row,),
         category=PropensityWarning,

@@ -31,7 +31,7 @@ from skope_ope.logs._row_container import own
 
 GROUPED_BLOCK = 100_000  # with groups: a block goes through the sums of all of them
 BLOCK_ENTRIES = 1 << 20  # probabilities of a block: with many actions fewer rows
-FAR = 5  # ranges that rewards are away from zero where they are shifted
+FAR_REWARDS = 5  # ranges that rewards are away from zero where they are shifted
 
 
 @dataclass(eq=False)
@@ -82,7 +82,7 @@ class Extract:
         self.terms = pick
 
 
-WEIGHTS = Extract(lambda rounds: (rounds.w,))
+EXTRACT_WEIGHTS = Extract(lambda rounds: (rounds.w,))
 NOTHING = Extract(lambda rounds: ())  # observers alone look at the rounds
 
 
@@ -172,7 +172,7 @@ def offset_of(reward):
     # multiple of a power of two that is about as large as their range.
     low, high = float(reward[:BLOCK].min()), float(reward[:BLOCK].max())
     middle = low + (high - low) / 2
-    if not abs(middle) > FAR * (high - low):
+    if not abs(middle) > FAR_REWARDS * (high - low):
         return 0.0
     if not high > low:
         return middle

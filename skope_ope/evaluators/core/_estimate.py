@@ -38,11 +38,11 @@ from skope_ope.logs._labels import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
 EPSILON = 1e-30  # square of the rounding of a difference of two floats
-ROUNDING = 1e-13  # of the terms of a variance: a smaller one is lost in their rounding
+ROUNDING_OF_VARIANCE = 1e-13  # of its terms: a smaller one is lost in their rounding
 FEW_CLUSTERS = 40  # effective ones; with fewer, their number gives the freedom
 # Effective rounds (or clusters) in the sum that a ratio is divided by. With fewer, one
 # has all of it but a hundredth, and its own deviation from the ratio is none.
-ONE = 1.02
+NEARLY_ONE = 1.02
 
 
 class _Certain:
@@ -110,13 +110,13 @@ class Estimate(_Certain):
         if rounds is None:
             variance, noise = quadratic(self.slopes, sums)
             alike = 0 < self._rounded() >= variance
-            drowned = isfinite(noise) and not variance > ROUNDING * noise
+            drowned = isfinite(noise) and not variance > ROUNDING_OF_VARIANCE * noise
             self.lost = noise > 0 and drowned and not alike
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
             variance = dot(influence, influence)
             alike = False
-            self.lost = noise > 0 and not variance > (ROUNDING * noise) ** 2
+            self.lost = noise > 0 and not variance > (ROUNDING_OF_VARIANCE * noise) ** 2
         if (alike or self.lost) and isfinite(variance):
             variance = 0.0
         error = sqrt(variance) if formed else nan
@@ -166,8 +166,8 @@ class Estimate(_Certain):
             square = sums.product(*[divisor % sums.n_terms] * 2)
             square = square + 2 * near * cross + near * near * sums.square
             square = total(weight * weight * square)
-            return self.means[divisor] * self.means[divisor] < ONE * square
-        return parts.sum() ** 2 < ONE * dot(parts, parts)
+            return self.means[divisor] * self.means[divisor] < NEARLY_ONE * square
+        return parts.sum() ** 2 < NEARLY_ONE * dot(parts, parts)
 
     def _centred(self, above, below):
         """Return the mean of the strata that share a centre, for each of them."""

@@ -127,7 +127,7 @@ NO_AUDIT = (
 )
 NO_POLICY = "The audit did not include the policy. audit(policy, logs) checks both."
 
-WEIGHTED = (RECORDED_DREW, NO_HIDDEN_REASON)
+ASSUMED_OF_WEIGHTS = (RECORDED_DREW, NO_HIDDEN_REASON)
 # In the place of right propensities.
 OTHERS = {
     "mean reward": (),
@@ -137,8 +137,8 @@ OTHERS = {
     "ExplorationScavenging": (NO_LOOKING,),
     "PositionScavenging": (NO_LOOKING, ATTENTION),
     "ReorderingScavenging": (NO_LOOKING, ATTENTION),
-    "PseudoInverse": (*WEIGHTED, SUM_OF_SLOTS),
-    "IndependentSlotIPS": (*WEIGHTED, SLOTS_ALONE),
+    "PseudoInverse": (*ASSUMED_OF_WEIGHTS, SUM_OF_SLOTS),
+    "IndependentSlotIPS": (*ASSUMED_OF_WEIGHTS, SLOTS_ALONE),
 }
 
 
@@ -171,12 +171,12 @@ def slates_assumed(evidence):
 
 
 def _assumed_by(name):
-    return OTHERS.get(name, WEIGHTED)
+    return OTHERS.get(name, ASSUMED_OF_WEIGHTS)
 
 
 BETTER, WORSE = "better", "worse"
 MEAN_WEIGHT = "mean_weight"
-FAR, FAR_Z = 0.1, 4.0  # of the mean weight of estimated propensities from one
+FAR_MEAN, FAR_MEAN_Z = 0.1, 4.0  # of the mean weight of estimated propensities from one
 ADVICE = (
     "Give logging_proba, the probabilities of all actions: it shows what the logger "
     "never does.",
@@ -209,7 +209,7 @@ def weight_findings(evidence, interval=None):
                 "sign of the gain."
             )
             found += [_error(MISSING_WEIGHT, text, ADVICE, share, LowOverlapWarning)]
-    is_far = abs(mean - 1) > FAR and abs(evidence.mean_weight_z) > FAR_Z
+    is_far = abs(mean - 1) > FAR_MEAN and abs(evidence.mean_weight_z) > FAR_MEAN_Z
     if evidence.propensities == ESTIMATED and is_far:
         text = (
             f"Mean weight {figure(mean)} by the estimated propensities, where 1 is "

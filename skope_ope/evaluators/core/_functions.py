@@ -131,7 +131,7 @@ def along_of(formula):
 # leaves the limit of the estimate alone and takes off what the parts explain. Where
 # slots are filled independently, the matrix is diagonal. One coefficient for all slots
 # is the same with the sum of the parts.
-ROUNDING = 1e-20  # mean square of parts that are zero: weights are of the order of one
+LEAST_SQUARE = 1e-20  # mean square of parts that are zero: weights are about one
 
 
 def regression_terms(gain, parts, *, single, independent):
@@ -162,7 +162,7 @@ class Regression:
         if not np.isfinite(square).all():
             return np.nan, (np.nan,) * len(m)
         inverse = np.zeros((k, k))
-        if square.max() > ROUNDING:
+        if square.max() > LEAST_SQUARE:
             inverse = np.linalg.pinv(square, rcond=1e-10, hermitian=True)
         beta, gamma = inverse @ b, inverse @ c
         slopes = beta[self.rows] * gamma[self.cols]

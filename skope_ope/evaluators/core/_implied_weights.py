@@ -48,7 +48,7 @@ from skope_ope.logs.checks._context_columns import context_columns, sampled_rows
 from skope_ope.logs.sums._log_sums import has_field
 
 EDGES = 2.0 ** (np.arange(57) / 4)  # of implied weights: 1 to 16,384
-STEPS = 1000, 100  # per one, of propensities that were rounded to 3 or 2 digits
+ROUNDED_STEPS = 1000, 100  # per one, of propensities that were rounded to 3 or 2 digits
 ROUNDED = 1e-7  # relative, of a multiple of such a step, that a float32 keeps
 TO_INTEGER = 1.5 * 2.0**52  # what is added to it and subtracted loses its fraction
 TWICE = 2.0  # an interval that is so much wider warns
@@ -67,7 +67,7 @@ def only_propensities(logs):
 def left_and_rest(w, p):
     """Return 1 - pi and 1 - p of rounds, or columns; rounded p are taken as smaller."""
     half = 0.0
-    for step in STEPS:  # the coarser one stays
+    for step in ROUNDED_STEPS:  # the coarser one stays
         near = np.absolute(p * step - ((p * step + TO_INTEGER) - TO_INTEGER))
         half = np.where(near <= ROUNDED * step, 0.5 / step, half)
     return np.maximum(1.0 - w * p, 0.0), 1.0 - p + half
@@ -197,7 +197,7 @@ MOST_KEYS = 16  # columns that tell rows apart
 CLIPPED_AT = 10.0  # weights that trees learn
 LEAVES, LEAST_ROWS, LEAST_SHARE = 16, 20, 200  # of a tree; rounds of a leaf
 N_FOLDS = 5
-BELOW = 0.25, 0.5  # of the mean weight: what a region predicts
+LOW_SHARES = 0.25, 0.5  # of the mean weight: what a region predicts
 CHANCE = log(2 / 0.05)
 LACKING = "share that regions of contexts lack"  # a fact of an audit
 
@@ -229,7 +229,7 @@ def regional_share(logs, w, omega=None, random_state=0, least_actions=3):
     predicted = _predicted(X, np.minimum(w, CLIPPED_AT), omega, group, random)
     u = np.divide(*left_and_rest(w, p))
     mean, found = float(omega @ np.minimum(w, CLIPPED_AT)) / omega.sum(), (0.0, 0)
-    for share in BELOW:
+    for share in LOW_SHARES:
         inside = predicted < share * mean
         mass, rounds = float(omega[inside].sum()), int(inside.sum())
         d = 1 - float(omega[inside] @ w[inside]) / mass if mass else 0.0

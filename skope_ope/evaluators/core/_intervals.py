@@ -39,11 +39,11 @@ from skope_ope.intervals._gamma import gamma_limits
 from skope_ope.logs._shown_numbers import figure
 
 RESAMPLED = ("bootstrap", "percentile")
-ASYMPTOTIC = ("empirical_likelihood", "cressie_read")  # of those with bounds
+ASYMPTOTIC_METHODS = ("empirical_likelihood", "cressie_read")  # of those with bounds
 FEW_EVENTS = 10  # effective ones, below which an interval rests on its assumptions
-NEGLIGIBLE = 0.25  # bound of a round value, in standard errors of the sum of all
+NEGLIGIBLE_ROUND = 0.25  # bound of a round value, in standard errors of the sum of all
 HIGH_SKEWNESS = 0.22  # of the round values on one side: 20 effective events
-ROUNDING = 1e-10  # of the largest round value: a smaller spread is none
+LEAST_DEVIATION = 1e-10  # of the largest round value: a smaller spread is none
 FAR_OUT = 2  # standard errors by which a single round may move the value
 NEARLY_ALL = 0.8  # of the range of the rewards
 UNTOLD = "tail_of_sums"  # merged sums leave open whether events are few
@@ -100,10 +100,11 @@ def one_sided(value, level, method, **options):
 def checked_method(method, given):
     """Return the name of a method as it is today."""
     # Raise if there is none, or if it does not use an option that was given.
-    if not isinstance(method, str) or method not in NAMES:
-        known = ", ".join(map(repr, NAMES))
+    if not isinstance(method, str) or method not in METHOD_NAMES:
+        known = ", ".join(map(repr, METHOD_NAMES))
         raise ValueError(
-            f"method must be one of {known}, got {method!r}.{meant(method, NAMES)}"
+            f"method must be one of {known}, got {method!r}."
+            f"{meant(method, METHOD_NAMES)}"
         )
     for name in given:
         if name not in USERS:
@@ -139,7 +140,7 @@ def _auto(value, level, max_weight=None):
         warned = _tail_warnings(value, of_seen_rewards(value))
         implied = implied_of(value) if reach is None else ()
         return _student(value, level, reach, warned, implied)
-    if max(_largest(value._deviations, reach)) <= NEGLIGIBLE * _spread(value):
+    if max(_largest(value._deviations, reach)) <= NEGLIGIBLE_ROUND * _spread(value):
         return _student(value, level, reach)
     found = _paired_gamma(value, level, reach)
     if _events(value, reach) >= FEW_EVENTS:
@@ -160,7 +161,7 @@ def _events(value, reach):
     # Of the sides where a round that was not seen may be large.
     found = value._deviations
     pairs = zip(found.events, _largest(found, reach), strict=True)
-    large = NEGLIGIBLE * _spread(value)
+    large = NEGLIGIBLE_ROUND * _spread(value)
     return min((events for events, size in pairs if size > large), default=inf)
 
 
@@ -299,7 +300,7 @@ def _bounded(method, value, level, **options):
     if method != "log_smoothing":  # which holds for what is lost, too
         reach = replace(reach, lost=getattr(value._find_reach, "lost", 0.0))
     low, high, warned = _within(found.low, found.high, reach, value.value, proven=True)
-    if method in ASYMPTOTIC and not isnan(value.value):
+    if method in ASYMPTOTIC_METHODS and not isnan(value.value):
         warned += _asymptotic_warnings(method, effective_events(value))
     return ConfidenceInterval(
         low,
@@ -350,7 +351,7 @@ METHODS = {
     "jackknife": _jackknife,
     **{method: partial(_bounded, method) for method in BOUNDED},
 }
-NAMES = (*METHODS, *RESAMPLED)
+METHOD_NAMES = (*METHODS, *RESAMPLED)
 USERS = {  # which methods use an option
     "max_weight": ("auto", "gamma", *WEIGHT_BOUNDED),
     "n_resamples": RESAMPLED,
@@ -385,7 +386,7 @@ def _is_spread(value, deviations):
     n, error = deviations.n, value.standard_error
     variance = (deviations.up_square + deviations.down_square) / (n * (n - 1))
     size = max(abs(value.value), deviations.largest, -deviations.least)
-    noise = (ROUNDING * size) ** 2
+    noise = (LEAST_DEVIATION * size) ** 2
     return value._independent_rounds and abs(variance - error**2) <= max(
         1e-6 * error**2, noise
     )

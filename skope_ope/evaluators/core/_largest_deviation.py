@@ -52,7 +52,7 @@ from skope_ope.evaluators.core._weight_bound import (
 from skope_ope.logs._labels import texts_of_labels
 
 NONE = inf, -inf  # extremes of nothing
-ROUNDING = 1e-12  # of the ends of a range
+ROUNDING_OF_LIMITS = 1e-12  # of the ends of a range
 
 
 class Extremes(WithPairs):
@@ -201,8 +201,8 @@ def known(pair):
     return isfinite(pair[0]) and isfinite(pair[1])
 
 
-MANY = 33  # weights that are tried where the largest may not be the worst
-STEPS = np.linspace(0.0, 1.0, MANY)
+N_CORNERS = 33  # weights that are tried where the largest may not be the worst
+TRIED_SHARES = np.linspace(0.0, 1.0, N_CORNERS)
 ZOOMS = 4  # times that the worst of them is looked for between its neighbours
 
 
@@ -412,7 +412,7 @@ class LargestDeviation:
         pair = (ends[end][:, 0].tolist() for end in limits)
         (omega, low, _), (other, _, high) = pair
         counts = [value.value + unit * low / omega, value.value + unit * high / other]
-        least = ROUNDING * max(map(abs, limits))  # a smaller distance is none
+        least = ROUNDING_OF_LIMITS * max(map(abs, limits))  # a smaller distance is none
         down, up = counts[1] - limits[0], limits[1] - counts[0]
         down, up = (size if size > least else 0.0 for size in (down, up))
         above = np.maximum(shares_above(implied) - self.lost, 0.0)
@@ -458,7 +458,7 @@ class LargestDeviation:
         (w, *ends), out, scale = np.hstack(found), {}, sqrt(n * max(n - 1, 1))
         for k, (reward, most) in enumerate(heaviest.items()):
             omega = np.unique([most, *(joint / w[w * most > joint])])
-            fits = omega[:, None] * w <= joint * (1 + ROUNDING)
+            fits = omega[:, None] * w <= joint * (1 + ROUNDING_OF_LIMITS)
             low = np.where(fits, ends[k], inf).min(axis=1)  # NaN stays
             high = np.where(fits, ends[m + k], -inf).max(axis=1)
             out[reward] = np.stack([omega, scale * omega * low, scale * omega * high])
@@ -479,17 +479,20 @@ class LargestDeviation:
 
     def _weights_up_to(self, largest):
         """Return weights among which one takes a round furthest from the estimate."""
-        some, change = largest * STEPS, self.evaluator.weights
+        some, change = largest * TRIED_SHARES, self.evaluator.weights
         if not largest > 0:
             return np.zeros(1)
         if np.array_equal(change(some), some):
             return some
-        tried = np.append(some, np.geomspace(1e-6 * largest, largest, MANY))
+        tried = np.append(some, np.geomspace(1e-6 * largest, largest, N_CORNERS))
         for _ in range(ZOOMS):
             tried.sort()
             top = int(np.argmax(change(tried)))
             ends = tried[[max(top - 1, 0), min(top + 1, len(tried) - 1)]]
-            best, tried = tried[top], np.append(np.linspace(*ends, MANY), tried[top])
+            best, tried = (
+                tried[top],
+                np.append(np.linspace(*ends, N_CORNERS), tried[top]),
+            )
         return np.append(some, best)
 
     def _of_group(self, value, limits):

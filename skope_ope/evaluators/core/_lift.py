@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skope_ope.evaluators.core._policy_value import PolicyValue
     from skope_ope.exceptions import OPEWarning
 
-METHODS = ("auto", "fieller", "delta")
+RATIO_METHODS = ("auto", "fieller", "delta")
 LEVEL = 0.95  # at which the baseline must be told from zero
 
 
@@ -153,8 +153,11 @@ class Lift:
 
     def _interval(self, level=LEVEL, method="auto"):
         """Return the interval without a word; its warnings are in it."""
-        if not isinstance(method, str) or method not in METHODS:
-            known, hint = ", ".join(map(repr, METHODS)), meant(method, METHODS)
+        if not isinstance(method, str) or method not in RATIO_METHODS:
+            known, hint = (
+                ", ".join(map(repr, RATIO_METHODS)),
+                meant(method, RATIO_METHODS),
+            )
             raise ValueError(f"method must be one of {known}, got {method!r}.{hint}")
         default = method == "auto"
         gain = self._gain_interval(level, method if default else "student")

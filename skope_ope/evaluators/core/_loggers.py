@@ -18,7 +18,7 @@ from skope_ope.evaluators.core._design import sorted_labels
 from skope_ope.exceptions import LoggerWarning
 from skope_ope.logs._validation import plain
 
-SURE = 1e-12  # a mixture of certain loggers is one but for rounding
+SURE_LOGGER = 1e-12  # a mixture of certain loggers is one but for rounding
 NO_NAME = "logger"  # of the only one, where the logs do not tell
 
 
@@ -180,7 +180,7 @@ def chance_if_uniform(counts):
     return float(chdtrc(len(counts) - 1, ((counts - expected) ** 2).sum() / expected))
 
 
-MATERIAL = 0.05  # of the rounds of a group: fewer than that in the wrong place are few
+MATERIAL_SHARE = 0.05  # of the rounds of a group: fewer in the wrong place are few
 
 
 class LoggerMixture:
@@ -226,7 +226,7 @@ class LoggerMixture:
                 variance = spread[rows].sum(axis=0)
             z = np.abs(shift) / np.sqrt(np.maximum(variance, 1e-300))
             seen = 2 * ndtr(-z) * tests < SURPRISE
-            seen &= np.abs(shift) > MATERIAL * omega[rows].sum()
+            seen &= np.abs(shift) > MATERIAL_SHARE * omega[rows].sum()
             if apart or seen.any():
                 found.append(place)
         if not found or len(self.shares) < 2:
@@ -263,7 +263,7 @@ def doubt_of_parts(whole, parts):
         gap = np.abs(own / own.sum() - shares)
         spread = np.sqrt(np.maximum(shares * (1 - shares) / units, 1e-300))
         seen = 2 * ndtr(-gap / spread) * tests < SURPRISE
-        if (seen & (gap > MATERIAL)).any():
+        if (seen & (gap > MATERIAL_SHARE)).any():
             found.append(place)
     return _mixture_warning(labels, found) if found else None
 

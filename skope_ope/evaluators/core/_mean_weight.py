@@ -25,13 +25,13 @@ from skope_ope._parallel import dot
 from skope_ope.evaluators.core._products import total
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs.checks._evidence import EVIDENT
 from skope_ope.logs.checks._finding import Finding, with_dropped
 from skope_ope.logs.checks._propensity_fit import OTHER_CLASSIFIER
 from skope_ope.logs.checks._propensity_sums import estimating_step
 
 LAMBDAS = 0.9 * 2.0 ** -np.arange(20)
 PSI = -np.log1p(-LAMBDAS) - LAMBDAS
-SURE = log(1000)  # of the logarithm of an e-value
 EFFECT = 0.05  # of the mean weight: a smaller deviation changes no decision
 UNSEEN = 3  # weights may be this many times as large as those that were possible so far
 USUAL = 30  # weights up to here are possible in any log
@@ -124,14 +124,14 @@ def mean_weight_findings(overlap, logs=None, logged_only=False, given=False):
     mean = overlap.mean_weight
     if mean > 1 + EFFECT:
         evidence = overlap.evidence_above()
-        if evidence > SURE:
+        if evidence > EVIDENT:
             causes = _causes_above(logs, logged_only, given)
             return [high_mean_finding(mean, evidence, causes)]
     if mean >= 1 - EFFECT or overlap.missing_mass > 1e-9 or logs is None:
         return []
     largest = max(UNSEEN / logs._lowest_propensity, UNSEEN * overlap.max_w, USUAL)
     evidence = overlap.evidence_below(float(largest))
-    if evidence <= SURE:
+    if evidence <= EVIDENT:
         return []
     return [_low_mean_finding(mean, evidence, _causes_below(logs, logged_only))]
 
@@ -171,7 +171,7 @@ def _constant_findings(overlap, logs, logged_only, given):
         return []
     if weight > 1:
         units = int(overlap.sums.frame.units.sum())
-        if surprise(weight, units) <= SURE:
+        if surprise(weight, units) <= EVIDENT:
             return []
         causes = _causes_above(logs, logged_only, given)
     elif logs is None or _never_left(logs):
@@ -197,7 +197,7 @@ def _never_left(logs):
     # What the policy does more often than the logger is then what was not logged.
     chance = logs._mean_log_propensity
     units = len(logs) if logs.group is None else logs.n_groups
-    return -chance * units <= SURE or len(logs._unseen) > 0
+    return -chance * units <= EVIDENT or len(logs._unseen) > 0
 
 
 def _chance_text(evidence):

@@ -15,7 +15,6 @@ import numpy as np
 from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean, pooled, stratified
-from skope_ope.evaluators.core._mean_weight import SURE as EVIDENT
 from skope_ope.evaluators.core._mean_weight import (
     UNSEEN,
     bounded,
@@ -25,6 +24,7 @@ from skope_ope.evaluators.core._mean_weight import (
 )
 from skope_ope.evaluators.core._products import total
 from skope_ope.evaluators.core._sums import JointSums
+from skope_ope.logs.checks._evidence import EVIDENT
 from skope_ope.logs.sums._log_sums import places_in
 
 
@@ -33,9 +33,9 @@ def sums_of_weights(sums):
     return sums.first[0] + sums.origin[0] * sums.mass, squares_about(sums, 0.0)
 
 
-UNKNOWN = SimpleNamespace(first=None)  # sums of weights that are not known
-ROUNDING = 1e-12  # of the mean sample weight
-ALIKE = 1e-12  # of the squared mean weight: single precision varies no more
+UNKNOWN_SUMS = SimpleNamespace(first=None)  # sums of weights that are not known
+ROUNDING_OF_SCALE = 1e-12  # of the mean sample weight
+SAME_WEIGHTS = 1e-12  # of the squared mean weight: single precision varies no more
 
 
 class Overlap:
@@ -72,12 +72,12 @@ class Overlap:
     @cached_property
     def sums(self):
         """Sums of the weights."""
-        return UNKNOWN if self.both is None else self.both.some([0])
+        return UNKNOWN_SUMS if self.both is None else self.both.some([0])
 
     @cached_property
     def bounded(self):
         """Sums of the weights, those above the root of n cut."""
-        return UNKNOWN if self.both is None else self.both.some([1])
+        return UNKNOWN_SUMS if self.both is None else self.both.some([1])
 
     @classmethod
     def of_sums(cls, summary):
@@ -86,7 +86,7 @@ class Overlap:
         out, tally = cls.__new__(cls), summary.tally
         out.n = n = summary.n
         scale = n / summary.mass
-        scale = 1.0 if abs(scale - 1) < ROUNDING else scale
+        scale = 1.0 if abs(scale - 1) < ROUNDING_OF_SCALE else scale
         weights = summary.weights  # None: there are no propensities
         out.both = weights if weights is None or scale == 1 else weights.scaled(scale)
         out.max_w = scale * float(tally.largest.max())
@@ -137,7 +137,7 @@ class Overlap:
         if not 0 < second < inf:
             return nan
         spread = total(squares_about(sums, first / total(sums.mass)))
-        return self.mean_weight if spread <= ALIKE * second else nan
+        return self.mean_weight if spread <= SAME_WEIGHTS * second else nan
 
     @cached_property
     def mean_weight_z(self):

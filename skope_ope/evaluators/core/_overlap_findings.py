@@ -6,7 +6,7 @@ from math import nan
 
 from skope_ope.evaluators.core._mean_weight import (
     EFFECT,
-    SURE,
+    EVIDENT,
     UNSEEN,
     high_mean_finding,
     mean_weight_findings,
@@ -27,7 +27,7 @@ OTHER_POOLING = (
     "it is enough that some logger takes them. A weighted estimate leaves the logger "
     "out with divergences={...: np.inf}."
 )
-ROUNDING = 1e-9  # of a mass
+ROUNDING_OF_MASS = 1e-9  # of a mass
 MATTERS = 5e-3  # of a mass: less hardly moves an estimate
 
 
@@ -39,10 +39,10 @@ def support_findings(overlap, logs=None):
         return [
             _unsupported(mass, f"logger {label!r} never took", OTHER_POOLING)
             for label, mass in overlap.missing_by_logger.items()
-            if mass > ROUNDING
+            if mass > ROUNDING_OF_MASS
         ]
     mass = overlap.missing_mass
-    if mass <= ROUNDING:
+    if mass <= ROUNDING_OF_MASS:
         return []
     if logs is not None and _are_stood_for(mass, logs):
         return [_left_out_by_chance(mass, logs)]
@@ -259,7 +259,7 @@ def slate_weight_findings(overlap, balance, expected, supported, by_slot=False):
     found = few_rounds_findings(overlap, compare, APART)
     if supported and expected > 0 and balance.mean_weight - 1 > EFFECT * expected:
         evidence = balance.evidence_above(UNSEEN * min(balance.min_w, 0.0))
-        if evidence > SURE:
+        if evidence > EVIDENT:
             mean = overlap.mean_weight
             found.append(high_mean_finding(mean, evidence, OTHER_SLATES, expected))
     return found

@@ -27,8 +27,8 @@ from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 if TYPE_CHECKING:
     from skope_ope.evaluators.core._policy_value import PolicyValue
 
-ROUNDING = 1e-12  # of the largest round value: smaller differences are none
-LEAST = 1e-6  # share of a variance in what cancels in it: digits of three places
+LEAST_CHANGE = 1e-12  # of the largest round value: smaller differences are none
+CANCELS_BELOW = 1e-6  # share of a variance in what cancels: digits of three places
 _NO_PAIRED_ERROR = (
     "the difference has no standard error: the rounds of a policy that learns depend "
     "on each other. Subtract repeated_runs of both policies on segments of the log, or "
@@ -214,7 +214,7 @@ class PairedDifferences:
             one.sums.joint is not joint for one in estimates
         ):
             return None  # of other strata, or summed anew about a value
-        out = found.difference(jobs, estimates, LEAST)
+        out = found.difference(jobs, estimates, CANCELS_BELOW)
         errors = [one.standard_error for one in (out, *estimates)]
         if not errors[0] > 0 and np.isfinite(errors[1:]).all():
             return None  # it may be lost in the rounding of sums
@@ -241,7 +241,7 @@ class PairedDifferences:
             np.subtract(*pair, out=part)
             largest = np.maximum(largest, _size(part))  # NaN stays
             scale = np.maximum(scale, np.maximum(*map(_size, pair)))
-        return None if largest <= ROUNDING * scale else change
+        return None if largest <= LEAST_CHANGE * scale else change
 
     def _paired_estimate(self, other, value, change):
         """Return the estimate of a difference from its round values, and warnings."""

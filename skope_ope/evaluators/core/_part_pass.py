@@ -24,7 +24,12 @@ from skope_ope.evaluators.core._engine import Job, offset_of, run
 from skope_ope.evaluators.core._halves import in_upper_half
 from skope_ope.evaluators.core._largest_deviation import Extremes, WeightedRewardTerms
 from skope_ope.evaluators.core._loggers import Loggers
-from skope_ope.evaluators.core._part_weights import KINDS, LOGGERS, ROUNDS, Wanted
+from skope_ope.evaluators.core._part_weights import (
+    KINDS_OF_WEIGHTS,
+    LOGGERS,
+    ROUNDS,
+    Wanted,
+)
 from skope_ope.evaluators.core._slates import add_slates
 from skope_ope.evaluators.core._summary import SumsByDesign
 from skope_ope.evaluators.core._sums import (
@@ -242,7 +247,7 @@ class PartPass(JobPlan):
     def add_weights(self, kind, policy, target):
         """Have weights of a policy observed: "logger", "own_logger" or "mixture"."""
         if kind not in self._weights:
-            made = self._weights[kind] = KINDS[kind](self)
+            made = self._weights[kind] = KINDS_OF_WEIGHTS[kind](self)
             self.pass_over(self.logs).observers.append(made)
         self._weights[kind].names[id(target)] = policy
 

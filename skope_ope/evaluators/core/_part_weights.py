@@ -11,7 +11,7 @@ import numpy as np
 from skope_ope._parallel import dot
 from skope_ope.evaluators.core._blocks import Observer
 from skope_ope.evaluators.core._engine import Extract, terms_of
-from skope_ope.evaluators.core._loggers import SURE, label_list
+from skope_ope.evaluators.core._loggers import SURE_LOGGER, label_list
 from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._rounds import PositiveRounds, combined_weights
@@ -201,7 +201,7 @@ class PartMixtureWeights(PartWeights):
     def _certain(self, block):
         if not self.several:
             return super()._certain(block)
-        certain = block.loggers.mixture > 1 - SURE  # all of them, of this action
+        certain = block.loggers.mixture > 1 - SURE_LOGGER  # all of them, of this action
         return certain if certain.any() else None
 
 
@@ -255,7 +255,7 @@ def masses(target, certain, unlogged):
         yield "wanted", codes[0], mass
 
 
-KINDS = {
+KINDS_OF_WEIGHTS = {
     kind.kind: kind for kind in (PartWeights, PartMixtureWeights, PartLoggerWeights)
 }
 

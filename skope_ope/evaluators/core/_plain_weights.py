@@ -33,7 +33,7 @@ from skope_ope.intervals import (
 from skope_ope.logs._row_container import known_range
 from skope_ope.logs._validation import PROBA_TOLERANCE
 
-ROUNDING = 1e-9  # relative: weights that differ by less are the same
+ROUNDING_OF_WEIGHTS = 1e-9  # relative: weights that differ by less are the same
 _W = np.array([0.0, 1e-3, 0.5, 1.0, 1.75, 12.5, 1e4])
 _R = np.array([1.0, 0.25, 0.0, 0.75, 1.0, 0.5, 1.0])
 _W.flags.writeable = _R.flags.writeable = False  # formulas are tried on them
@@ -135,7 +135,7 @@ def bounded_interval(value, method, level, max_weight=None):
             "have on such logs, or logging_proba=... with the logs. The largest "
             "logged weight is not a bound."
         )
-    if bound < 1 - ROUNDING:
+    if bound < 1 - ROUNDING_OF_WEIGHTS:
         raise ValueError(
             f"method={method!r} assumes weights that average 1, and here none can be "
             f"larger than {bound:.6g}: the policy takes actions that the logger never "
@@ -147,7 +147,7 @@ def bounded_interval(value, method, level, max_weight=None):
             weight * reward, max(high, 0.0), level, lower=min(low, 0.0)
         )
     else:
-        found = WEIGHTED[method](
+        found = WEIGHTED_METHODS[method](
             weight, reward, max_weight=bound, reward_range=limits, level=level
         )
     return BoundedInterval(*found, limits, bound, source)
@@ -158,12 +158,12 @@ OF_MEANS = {
     "hoeffding": hoeffding_interval,
     "empirical_bernstein": empirical_bernstein_interval,
 }
-WEIGHTED = {
+WEIGHTED_METHODS = {
     "betting": betting_ratio_interval,
     "empirical_likelihood": empirical_likelihood_interval,
     "cressie_read": cressie_read_interval,
 }
-WEIGHT_BOUNDED = ("clopper_pearson", *(OF_MEANS | WEIGHTED))
+WEIGHT_BOUNDED = ("clopper_pearson", *(OF_MEANS | WEIGHTED_METHODS))
 BOUNDED = (*WEIGHT_BOUNDED, "log_smoothing")
 FOR_ALL_SIZES = (*OF_MEANS, "log_smoothing")  # proven, not in the limit
 
@@ -198,7 +198,7 @@ def _checked(value, method):
             "times rewards (IPS, SNIPS, SlateIPS, without cmax, and the logger's mean "
             f"reward). This value of {value.estimator} is not one. {instead}"
         )
-    if plain.ratio and method in OF_MEANS and method not in WEIGHTED:
+    if plain.ratio and method in OF_MEANS and method not in WEIGHTED_METHODS:
         raise ValueError(
             f"method={method!r} is for means of independent terms, and this value of "
             f"{value.estimator} is a ratio of two. Use 'betting' or 'auto', or IPS."
@@ -240,7 +240,7 @@ def check_alike(plain, name, instead=""):
     omega = plain.positive.omega
     if omega is not None:
         used = plain.positive.of(omega)
-        if np.ptp(used) > ROUNDING * used.max():
+        if np.ptp(used) > ROUNDING_OF_WEIGHTS * used.max():
             raise ValueError(
                 f"{name} is for rounds that count the same, and these have sample "
                 f"weights that differ. {instead}"
@@ -264,8 +264,10 @@ def _share_of_mass(value, plain, limits, weight, reward, known, level):
     # rounds of n, and :math:`k / T` for SNIPS, with T rounds of weight w.
     matched = weight > 0
     only = float(weight.max()) or known or 0.0
-    same = only > 0 and bool((weight[matched] >= only * (1 - ROUNDING)).all())
-    same &= known is None or known <= only * (1 + ROUNDING)
+    same = only > 0 and bool(
+        (weight[matched] >= only * (1 - ROUNDING_OF_WEIGHTS)).all()
+    )
+    same &= known is None or known <= only * (1 + ROUNDING_OF_WEIGHTS)
     zero_one = limits == (0, 1) and bool(((reward == 0) | (reward == 1)).all())
     if not (same and zero_one):
         raise ValueError(
@@ -303,7 +305,7 @@ def _keeps_range(evaluator):
         rounds = Rounds(w=one, b=one, pi=np.linspace(0.02, 0.6, len(one)), **values)
         rounds.shift = 0.0
         found.append(estimate_on(evaluator, evaluator.terms(rounds)))
-    return 0 <= found[0] < found[1] <= 1 + ROUNDING
+    return 0 <= found[0] < found[1] <= 1 + ROUNDING_OF_WEIGHTS
 
 
 def estimate_on(evaluator, terms):

@@ -97,7 +97,7 @@ def quadratic(slopes, sums):
 
 
 # -- from where terms are measured ----------------------------------------------------
-FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
+FAR_TERMS = 0.9  # share of the squared mean in the mean square of terms far from zero
 
 
 def total(values):
@@ -117,7 +117,7 @@ def straight(terms, slants):
 def slant_of(term, divisor):
     """Return the ratio of a numerator that follows its divisor, or 0."""
     cross, square = dot(term, divisor), dot(divisor, divisor)
-    if not cross * cross > FAR * square * dot(term, term):
+    if not cross * cross > FAR_TERMS * square * dot(term, term):
         return 0.0
     return cross / square
 
@@ -125,7 +125,7 @@ def slant_of(term, divisor):
 def middle_of(term):
     """Return the mean of terms far from zero for their spread, or 0."""
     whole, n = float(np.add.reduce(term)), len(term)
-    if not whole * whole > FAR * n * dot(term, term):
+    if not whole * whole > FAR_TERMS * n * dot(term, term):
         return 0.0
     # the mean of equal terms may differ from them by rounding
     return float(term[0]) if (term == term[0]).all() else whole / n

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from skope_ope._types import Array, ArrayLike
     from skope_ope.evaluators.core._policy_value import PolicyValue
 
-MOST = 1e9  # odds ratio beyond which an interval is not searched for a baseline
+MOST_ODDS = 1e9  # odds ratio beyond which an interval is not searched for a baseline
 
 
 class Sensitivity:
@@ -368,7 +368,7 @@ def _first_zero(room, most):
         return first if isnan(first) else 1.0
     high = min(most, 2.0)
     while room(high) > 0:
-        if high >= min(most, MOST):
+        if high >= min(most, MOST_ODDS):
             return float("inf") if isinf(most) else most
         high = min(2 * high, most)
     return brentq(room, 1.0, high, xtol=1e-9, rtol=1e-12)

@@ -20,7 +20,7 @@ from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._arms import Arms
 from skope_ope.evaluators.core._design import tallied_as
 from skope_ope.evaluators.core._estimate import (
-    ROUNDING,
+    ROUNDING_OF_VARIANCE,
     Estimate,
     GivenEstimate,
     difference,
@@ -36,7 +36,7 @@ from skope_ope.logs._validation import plain
 
 N_BUCKETS = 1000  # hash buckets that stand for too many groups
 N_GROUPS = 100_000  # groups that are told apart
-LOGGER = "(logger)"  # stands for the policy that made the logs: their mean reward
+LOGGER_JOB = "(logger)"  # stands for the policy that made the logs: their mean reward
 
 
 class SumsByDesign(WithPairs):
@@ -57,7 +57,7 @@ class SumsByDesign(WithPairs):
         joint = self.joint_of(job)
         return None if joint is None else joint.of(job)
 
-    def difference(self, jobs, estimates, least=ROUNDING):
+    def difference(self, jobs, estimates, least=ROUNDING_OF_VARIANCE):
         """Return the estimate of the difference of the values of two jobs.
 
         Parameters
@@ -70,7 +70,7 @@ class SumsByDesign(WithPairs):
             Share of what cancels in the variance that it has at the least; the error of
             a smaller one is NaN, or zero where the values are alike.
         """
-        jobs = [REWARD if job[1] == LOGGER else job for job in jobs]
+        jobs = [REWARD if job[1] == LOGGER_JOB else job for job in jobs]
         joint, parts = self.joint_of(jobs[jobs[0] == REWARD]), list(estimates)
         if not all(job in joint.places for job in jobs):
             return difference(*estimates)  # they are not about the same rounds
@@ -172,7 +172,7 @@ class Summary:
         return self.tally.missing_mass(self.counts)
 
 
-def joint_difference(joint, a, b, job, other, least=ROUNDING):
+def joint_difference(joint, a, b, job, other, least=ROUNDING_OF_VARIANCE):
     r"""Return the difference of two estimates from the sums of the terms of both."""
     # With :math:`d_s = b_s - b'_s`, the difference of the slopes in the terms of both,
     # :math:`SE^2 = \sum_s d_s^T Q_s d_s`, or the sum of squares of :math:`\sum_s d_s^T
@@ -193,9 +193,9 @@ def joint_difference(joint, a, b, job, other, least=ROUNDING):
         noise = float(a.cluster_sums @ a.cluster_sums + b.cluster_sums @ b.cluster_sums)
     error, size = sqrt(max(variance, 0.0)), max(abs(a.value), abs(b.value))
     # what is left is rounding: nothing, where the two policies act alike
-    no_values = error * sqrt(float(frame.count.sum())) <= ALIKE * size
+    no_values = error * sqrt(float(frame.count.sum())) <= SAME_VALUE * size
     if noise > 0 and (no_values or not variance > least * noise):
-        alike = abs(value) <= ALIKE * size
+        alike = abs(value) <= SAME_VALUE * size
         value, error = (0.0, 0.0) if alike else (value, nan)
     if not (isfinite(a.standard_error) and isfinite(b.standard_error)):
         error = nan
@@ -206,7 +206,7 @@ def joint_difference(joint, a, b, job, other, least=ROUNDING):
     return GivenEstimate(value, error, freedom, None, frame, independent)
 
 
-ALIKE = 1e-12  # of the values: a smaller difference of two is rounding
+SAME_VALUE = 1e-12  # of the values: a smaller difference of two is rounding
 
 
 def refuse_unstated_model(evaluator):

@@ -24,11 +24,11 @@ from skope_ope.logs.checks._propensity_sums import group_sizes
 from skope_ope.logs.sums._log_sums import has_field
 from skope_ope.policies._learned_rounds import LearnedRounds
 
-FEW = 30  # accepted rounds
+FEW_ACCEPTED = 30  # accepted rounds
 # An audit looks at a log once; searches and repeated runs look at thousands of parts.
 LATE_REWARDS_CHANCE = 1e-7
 UNEVEN = 0.05  # of the mean count, that an action is off where it matters
-ROUNDING = 1e-9  # of the range of the rewards, by which a mean of them may leave it
+ROUNDING_OF_MEAN = 1e-9  # of the range of the rewards, which a mean may leave so far
 SPLIT = (
     "Evaluate it on other rounds: train, test = train_test_split(logs); "
     "policy.fit(train); evaluate(policy, test)."
@@ -80,7 +80,7 @@ def outside_warnings(value, limits):
         return ()
     low, high = limits
     near = min(max(value, low), high)
-    if abs(value - near) <= ROUNDING * (high - low):
+    if abs(value - near) <= ROUNDING_OF_MEAN * (high - low):
         return ()
     text = (
         f"the value, {figure(value)}, lies outside the range of the rewards, "
@@ -200,7 +200,7 @@ def history_overlap_warnings(logs, overlap):
 
 def few_accepted_warnings(n_accepted, n_rounds):
     """Return a warning where a history has some rounds, but few."""
-    if not 0 < n_accepted < min(FEW, n_rounds / 2):
+    if not 0 < n_accepted < min(FEW_ACCEPTED, n_rounds / 2):
         return []
     return [
         LowOverlapWarning(

@@ -29,7 +29,7 @@ ARITHMETIC = FLAG_OF | {
     np.divide: operator.truediv,
 }
 FLAGS = "is", "known", "all", *FLAG_OF
-NAMED = ("column", "is", "known")
+NAMED_EXPRESSIONS = ("column", "is", "known")
 TREES = {"sum": operator.add, "all": operator.and_}
 COMMUTE = (np.add, np.multiply, np.minimum, np.maximum)
 
@@ -54,7 +54,7 @@ class Column(NDArrayOperatorsMixin):
         return where(self, 1.0, 0.0) if self.is_flag else self
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        known = ufunc in ARITHMETIC or ufunc in FUNCTIONS
+        known = ufunc in ARITHMETIC or ufunc in COLUMN_FUNCTIONS
         if method != "__call__" or kwargs or not known:
             raise _unknown(ufunc)
         if ufunc is np.multiply:
@@ -126,7 +126,7 @@ def sum_of(columns):
 def _names(key):
     if not isinstance(key, tuple):
         return set()
-    if key[0] in NAMED:
+    if key[0] in NAMED_EXPRESSIONS:
         return {key[1]}
     return set().union(*map(_names, key[1:]))
 
@@ -159,7 +159,7 @@ def _built(key, narwhals):
         return _tree(TREES[function], inputs)
     if function in ARITHMETIC:
         return ARITHMETIC[function](*inputs)
-    return FUNCTIONS[function](narwhals, *inputs)
+    return COLUMN_FUNCTIONS[function](narwhals, *inputs)
 
 
 def _tree(function, inputs):
@@ -202,7 +202,7 @@ def _log1p(narwhals, one):
     return _where(narwhals, near == 1.0, one, whole)
 
 
-FUNCTIONS = {
+COLUMN_FUNCTIONS = {
     "where": _where,
     np.minimum: _minimum,
     np.maximum: _maximum,

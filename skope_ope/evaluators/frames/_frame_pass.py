@@ -20,7 +20,7 @@ from skope_ope.evaluators.core._design import Frame, weight_of
 from skope_ope.evaluators.core._engine import offset_of
 from skope_ope.evaluators.core._implied_weights import EDGES, left_and_rest
 from skope_ope.evaluators.core._largest_deviation import Extremes
-from skope_ope.evaluators.core._loggers import SURE
+from skope_ope.evaluators.core._loggers import SURE_LOGGER
 from skope_ope.evaluators.core._part_pass import JobPlan
 from skope_ope.evaluators.core._part_weights import LOGGERS, ROUNDS, masses
 from skope_ope.evaluators.core._products import straight, total
@@ -53,7 +53,7 @@ from skope_ope.evaluators.frames._frame_rounds import FrameRounds
 from skope_ope.logs._validation import plain
 from skope_ope.logs.sums._log_sums import places_in
 
-FAR = 0.999  # share of the squared mean in a mean square that costs three digits
+FAR_SHARE = 0.999  # share of the squared mean in a mean square that costs three digits
 EQUAL = 1 - 1e-9  # the same of terms that may all be equal
 ROLES = {LOGGERS: "logger", "arms": "logger", "actions": "action"}  # of the strata
 MOST_ACTIONS = 1000  # of more, rounds are counted by action in a query of its own
@@ -509,12 +509,12 @@ def best_origin(joint, offset):
         part = total(sums.product(j, j)) * mass * mass
         share = whole / part if part else 0.0
         near = None if share > EQUAL else moved[j] / mass
-        origin.append(near if share > FAR else 0.0)
+        origin.append(near if share > FAR_SHARE else 0.0)
     slants = {}
     for top, (end, _) in sums.slants.items():
         pairs = (top, end), (top, top), (end, end)
         cross, one, other = (total(sums.product(*pair)) for pair in pairs)
-        if cross * cross > FAR * one * other > 0:
+        if cross * cross > FAR_SHARE * one * other > 0:
             slants[top], origin[top] = (end, float(first[top] / first[end])), 0.0
     return origin, slants
 
@@ -596,7 +596,7 @@ def _ask_missing(whole, kind, target, several):
     else:
         certain = None if rounds.p is None else rounds.p >= 1.0
         if kind == "mixture" and several:
-            certain = rounds.mixture > 1 - SURE
+            certain = rounds.mixture > 1 - SURE_LOGGER
         each = rounds.loggers if kind == "own_logger" and proba is None else None
         lacking = whole.first.lacking(rounds.actions, each)
         for name, code, mass in masses(target, certain, [[code] for code in lacking]):

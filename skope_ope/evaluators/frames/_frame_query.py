@@ -20,7 +20,7 @@ from skope_ope.evaluators.frames._columns import (
     label_known,
     where,
 )
-from skope_ope.logs._fields import LARGEST, remedy_of
+from skope_ope.logs._fields import FLOAT_MAX, remedy_of
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._labels import PRIME, ROOT, factorise
 from skope_ope.logs._validation import plain
@@ -140,7 +140,7 @@ class FrameQuery:
         """Refuse rows where a flag is not true, or null, or a number is not finite."""
         self.checks[message] = ok, number, is_told, remedy_of(field, CORRECT)
 
-    def check_number(self, found, message, low=-LARGEST, high=LARGEST, field=None):
+    def check_number(self, found, message, low=-FLOAT_MAX, high=FLOAT_MAX, field=None):
         """Refuse rows whose entry is null, NaN, or not within limits."""
         # two-sided: engines differ in whether NaN is larger than all numbers
         ok = (found >= low) & (found <= high)
@@ -157,7 +157,7 @@ class FrameQuery:
         for message, (ok, number, is_told, remedy) in self.checks.items():
             good = ok if number is None else ok & are_finite([number])
             bad = where(good, 0.0, 1.0)
-            least = where(good, LARGEST, number) if is_told else bad
+            least = where(good, FLOAT_MAX, number) if is_told else bad
             names = asking.sum(bad), asking.least(least)
             asked.append((message, is_told, remedy, *names))
         row = asking.asked({}).collect()
@@ -165,7 +165,7 @@ class FrameQuery:
             n, least = (float(row[name].to_numpy()[0]) for name in names)
             what = (
                 f", the least is {least:.9g}"
-                if least < LARGEST
+                if least < FLOAT_MAX
                 else ", missing or not finite"
             )
             if n:

@@ -17,11 +17,11 @@ from skope_ope.evaluators.frames._columns import (
     where,
 )
 from skope_ope.evaluators.frames._frame_query import INSTEAD
-from skope_ope.logs._fields import FIELDS, LARGEST
+from skope_ope.logs._fields import FIELDS, FLOAT_MAX
 from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 
 TINIEST = float(np.finfo(np.float64).tiny)  # one over less is infinite
-MOST = 1 + 1e-9  # a probability of one that is rounded
+ONE_ROUNDED = 1 + 1e-9  # a probability of one that is rounded
 
 
 class FrameRounds:
@@ -90,7 +90,7 @@ class FrameRounds:
         names = self.lazy.roles[role]
         return [names] if isinstance(names, str) else list(names)
 
-    def _number(self, name, what, message, low=-LARGEST, high=LARGEST):
+    def _number(self, name, what, message, low=-FLOAT_MAX, high=FLOAT_MAX):
         """Return a column of numbers; others than within limits are refused."""
         found = self.query.number(name, what)
         self.query.check_number(found, f"column {name!r}: {message}", low, high, what)
@@ -107,7 +107,8 @@ class FrameRounds:
             return None
         message = f"{role} must lie in [0, 1]"
         return [
-            self._number(one, role, message, 0.0, MOST) for one in self._names(role)
+            self._number(one, role, message, 0.0, ONE_ROUNDED)
+            for one in self._names(role)
         ]
 
     def label(self, role):
@@ -188,7 +189,7 @@ class FrameRounds:
         if isinstance(self.lazy.columns.get(what, what), str):
             message = "must hold probabilities of the logged actions in [0, 1]"
             self.query.refuse_codes(names[0], who)
-            limits = f"{who} {message}", 0.0, MOST
+            limits = f"{who} {message}", 0.0, ONE_ROUNDED
             return PolicyColumns(self, self._number(names[0], who, *limits), None)
         found = [self.query.number(one, who) for one in names]
         near = PROBA_TOLERANCE
@@ -240,7 +241,7 @@ class FrameRounds:
             "logger_proba is 0 for every logger, but one of them took this action. "
             "Correct logger_proba",
             TINIEST,
-            MOST,
+            ONE_ROUNDED,
         )
         return self.query.define(where(found > 0, found, None))
 

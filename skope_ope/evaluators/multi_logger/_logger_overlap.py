@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from skope_ope._types import Array, PolicyLike
 
-NAMES = ("n_rounds", "share", "mean_reward", "min_propensity")
+COLUMNS_OF_LOGGERS = ("n_rounds", "share", "mean_reward", "min_propensity")
 TARGET_NAMES = ("policy_effective_share", "policy_max_weight", "policy_unsupported")
 
 
@@ -218,7 +218,7 @@ def logger_overlap(
         rewards.tolist(),
         lowest,
     ]
-    names, lost = NAMES, None
+    names, lost = COLUMNS_OF_LOGGERS, None
     if policy is not None:
         names += TARGET_NAMES
         with beyond_floats():

@@ -18,7 +18,7 @@ from skope_ope.exceptions import LoggerWarning
 from skope_ope.logs.sums._log_sums import places_in
 
 FLOOR = 1e-12  # of the largest divergence
-ROUNDING = 1e-13  # of the squares: a smaller spread is none
+SPREAD_ROUNDING = 1e-13  # of the squares: a smaller spread is none
 DROPPED = 0.01  # of its share of the rounds: a logger that weighs less is left out
 
 
@@ -400,5 +400,5 @@ def sample_variances(sums, self_normalized, n_folds=1, without=None):
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = square - line * line / size
         moved = 2e-15 * np.abs(plain[:, None] * kept * plain).sum(axis=(1, 2))
-        spread[spread <= np.maximum(ROUNDING * noise, moved)] = 0.0
+        spread[spread <= np.maximum(SPREAD_ROUNDING * noise, moved)] = 0.0
         return np.where(count > 1, spread / size * count / (count - 1), np.nan)

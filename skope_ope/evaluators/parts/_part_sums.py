@@ -23,7 +23,7 @@ from skope_ope.evaluators.core._requires import LogFacts
 from skope_ope.evaluators.core._rounds import Part, plain_weights
 from skope_ope.evaluators.core._rows import labels_of
 from skope_ope.evaluators.core._summary import (
-    LOGGER,
+    LOGGER_JOB,
     N_BUCKETS,
     N_GROUPS,
     Summary,
@@ -74,7 +74,7 @@ class PartSums(WithPairs):
 
     @property
     def by_evaluator(self):
-        """Of every evaluator its `Summary` by policy; `LOGGER` is that of rewards."""
+        """Of every evaluator its `Summary` by policy; `LOGGER_JOB`: of rewards."""
         if self.counts is None:
             raise ValueError("no round has a positive weight. Check sample_weight.")
         return {name: self._summaries(name) for name in self.evaluators}
@@ -85,7 +85,7 @@ class PartSums(WithPairs):
         used = [self.sums.joint_of((name, policy, None)) for policy in self.policies]
         joints = [one for one in used if REWARD in one.places]
         joint = joints[0] if joints else self.sums.joint_of(REWARD)
-        return found | {LOGGER: Summary(None, joint.of(REWARD), self.counts)}
+        return found | {LOGGER_JOB: Summary(None, joint.of(REWARD), self.counts)}
 
     def _summary(self, name, policy):
         """Return the `Summary` of an evaluator on a policy."""

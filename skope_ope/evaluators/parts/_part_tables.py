@@ -24,7 +24,7 @@ from skope_ope.policies._learned_rounds import LearnedRounds
 
 COUNTS = "count", "counts", "cell_cluster", "cell_stratum", "cell_count", "n_buckets"
 SAMPLE = 1000  # rows of a log that a file keeps, for the tests of its propensities
-FUNCTIONS = (
+COMBINING_FUNCTIONS = (
     _functions.mean,
     _functions.sum_of_two,
     _functions.ratio,
@@ -188,7 +188,7 @@ def _facts_of(texts):
             k, rows, cols = name
             found = Regression(k, np.array(rows), np.array(cols))
         else:
-            found = next(one for one in FUNCTIONS if one.__name__ == name)
+            found = next(one for one in COMBINING_FUNCTIONS if one.__name__ == name)
         out["combine"] = Estimable(found, weighed)
     return out
 

@@ -46,8 +46,8 @@ from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._row_container import known_range
 from skope_ope.logs._validation import check_reward_range, label_codes, plain
 
-ROUNDED = 1e-3  # relative; propensities may be recorded with few digits
-METHODS = ("azuma", "hoeffding")
+FEW_DIGITS = 1e-3  # relative; propensities may be recorded with few digits
+BOUND_METHODS = ("azuma", "hoeffding")
 
 
 class ExplorationScavenging(BaseEvaluator):
@@ -408,8 +408,8 @@ def theorem_bound(
             "are form, method, uniform_logging, arms and reward_range."
         )
     facts, sample, n = result.bound_facts, result.arms, result.n_rounds
-    if method not in METHODS:
-        hint = meant(method, METHODS)
+    if method not in BOUND_METHODS:
+        hint = meant(method, BOUND_METHODS)
         raise ValueError(
             f"method must be 'azuma' or 'hoeffding', got {method!r}.{hint}"
         )
@@ -522,7 +522,7 @@ def _check_uniform(claimed, counts, facts):
     if propensity is None:
         return
     off = np.abs(len(counts) * propensity - 1)
-    if off.max() > ROUNDED:
+    if off.max() > FEW_DIGITS:
         row = int(off.argmax())
         raise ValueError(
             f"uniform_logging=True contradicts the propensities: row {row} has "

@@ -16,10 +16,11 @@ from functools import partial
 import numpy as np
 
 from skope_ope._parallel import run_tasks
+from skope_ope.intervals._bootstrap import LARGEST_SEED
 from skope_ope.logs._coded_labels import encode_labels
 from skope_ope.logs._validation import EMPTY, label_codes
 
-CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
+PAGE_ENTRIES = 1 << 20  # probabilities asked of a policy at once
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Pages:
         n_cells, shape = self.n_items * self.n_slots, (self.n_items, self.n_slots)
         reward = self.reward
         impressions = np.zeros(n_cells + 1)
-        size = max(CHUNK_ENTRIES // self.n_slots, n_cells // 4, 1)
+        size = max(PAGE_ENTRIES // self.n_slots, n_cells // 4, 1)
         for start in range(0, len(self), size):  # bincount makes copies
             block = self.cell[start : start + size]
             weights = None
@@ -133,7 +134,7 @@ def make_pages(logs, target=None, paired=False):
     width = n_slots
     if target is not None and target.slates is None:
         width *= n_slots if target.only_moves else logs.max_candidates
-    size = max(CHUNK_ENTRIES // width, 1)
+    size = max(PAGE_ENTRIES // width, 1)
     for start in range(0, n_rounds, size):
         stop = min(start + size, n_rounds)
         rounds = logs if stop - start == n_rounds else logs[start:stop]
@@ -263,7 +264,6 @@ def _of_items(to, moves, code, row, shown):
 
 
 # -- the bootstrap of pages -----------------------------------------------------------
-LARGEST_SEED = 2**31 - 1
 
 
 def seeds_of(random_state, n_bootstrap):

@@ -22,15 +22,15 @@ from skope_ope.logs._validation import EMPTY, is_frame
 
 HIGH_Z = 4  # gain in log-loss, in its paired standard errors: it is certain
 LOW_Z = 2  # it is likely
-MATERIAL = 0.25  # standard errors: a smaller bias takes .007 off a coverage of .95
-MOST_ROWS = 10_000  # enough to see what would matter; the time stays bounded
+MATERIAL_BIAS = 0.25  # standard errors: a smaller bias takes .007 off a coverage of .95
+ROWS_OF_TREES = 10_000  # enough to see what would matter; the time stays bounded
 MOST_CLASSES = 10  # frequent actions; the others count as one
 MOST_SLOTS = 3  # the first slots of a page, each of them a classification of its own
 FEWEST_ROWS = 20
-N_FOLDS = 5
+FOLDS_OF_TREES = 5
 SEED = 0  # of the sampled rows, and of their folds
 WIDE = 500  # columns; a tree looks at all of them in every node
-SURE, UNLIKELY = 0.9, 0.1  # probabilities of an arm
+SURE_ARM, UNLIKELY_ARM = 0.9, 0.1  # probabilities of an arm
 OFTEN, HARDLY = 0.3, 0.0025  # shares of the rounds
 FEWEST_SURE = 500  # rounds, of fewer the shares tell too little
 TRUST = 0.95  # of the classifier; the rest is the frequencies, so no loss is infinite
@@ -90,7 +90,7 @@ class Predictability:
         # occur. A logger that explores goes against it in some of them.
         if self.p is None or len(self.p) < FEWEST_SURE:
             return False
-        sure, against = (self.p > SURE).mean(), (self.p < UNLIKELY).mean()
+        sure, against = (self.p > SURE_ARM).mean(), (self.p < UNLIKELY_ARM).mean()
         return bool(sure > OFTEN and against < HARDLY)
 
     def bias(self, value, round_values):
@@ -106,7 +106,7 @@ class Predictability:
         # beside the standard error, or is not known.
         if not self.z > LOW_Z:
             return []
-        if self.z <= HIGH_Z and abs(bias) < MATERIAL * error:
+        if self.z <= HIGH_Z and abs(bias) < MATERIAL_BIAS * error:
             return []
         what, looked = ARMS[self.arm]
         found = (
@@ -189,10 +189,10 @@ def item_predictability(logs):
 def _sampled(n_rounds):
     """Return the rows that are tested: all, or a random sample."""
     # Rows at equal distances would be rounds of one arm where arms take turns.
-    if n_rounds <= MOST_ROWS:
+    if n_rounds <= ROWS_OF_TREES:
         return np.arange(n_rounds)
     drawn = np.random.default_rng(SEED)
-    return np.sort(drawn.choice(n_rounds, MOST_ROWS, replace=False, shuffle=False))
+    return np.sort(drawn.choice(n_rounds, ROWS_OF_TREES, replace=False, shuffle=False))
 
 
 def _frequent(code):
@@ -284,7 +284,7 @@ def _folds_of_units(y, unit):
     order = np.random.RandomState(SEED).permutation(len(counts))
     order = order[np.argsort(counts.argmax(axis=1)[order], kind="stable")]
     fold = np.empty(len(counts), dtype=np.intp)
-    fold[order] = np.arange(len(counts)) % N_FOLDS
+    fold[order] = np.arange(len(counts)) % FOLDS_OF_TREES
     return fold[unit]
 
 

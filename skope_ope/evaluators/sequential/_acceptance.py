@@ -17,9 +17,9 @@ from sklearn.utils import check_random_state
 
 # What q n is lowered by, so that rounding does not raise it, and what allows for
 # rounding where a row is sorted out beforehand.
-BELOW = 1 - 1e-12
+ROUNDED_DOWN = 1 - 1e-12
 FIRST_BLOCK, LARGEST_BLOCK = 1 << 8, 1 << 14  # rows turned into numbers at once
-SPARE = 1 << 19  # numbers above the quantile that may be kept in vain
+SPARE_NUMBERS = 1 << 19  # numbers above the quantile that may be kept in vain
 CHUNK = 1 << 20  # uniform numbers drawn at once where they are passed over
 
 
@@ -53,7 +53,7 @@ class UniformRule(AcceptanceRule):
 
     def least_proba(self, rows):
         """Return probabilities below which `rows` (a slice) are never accepted."""
-        return self.u[rows] / self.scale[rows] * BELOW
+        return self.u[rows] / self.scale[rows] * ROUNDED_DOWN
 
     def accepts_one(self, pi, row):
         """Tell whether one row is accepted at probability `pi`."""
@@ -80,7 +80,7 @@ class ConstantRule(AcceptanceRule):
 
     def least_proba(self, rows):
         """Return probabilities below which `rows` (a slice) are never accepted."""
-        return self.u[rows] * self.p[rows] / self.cmax * BELOW
+        return self.u[rows] * self.p[rows] / self.cmax * ROUNDED_DOWN
 
     def accepts_one(self, pi, row):
         """Tell whether one row is accepted at probability `pi`."""
@@ -135,7 +135,7 @@ def n_offered(logs):
 
 def quantile_index(q, n):
     """Index of the q-th quantile among n sorted values; n may be an array."""
-    return np.maximum(np.ceil(q * n * BELOW), 1).astype(np.intp) - 1
+    return np.maximum(np.ceil(q * n * ROUNDED_DOWN), 1).astype(np.intp) - 1
 
 
 class RunningQuantile:
@@ -155,13 +155,13 @@ class RunningQuantile:
                 heappush(low, -value)
             else:
                 heappush(high, value)
-            wanted = ceil(q * n * BELOW) or 1  # `quantile_index`, without a call
+            wanted = ceil(q * n * ROUNDED_DOWN) or 1  # `quantile_index`, without a call
             if len(low) > wanted:
                 heappush(high, -heappop(low))
             elif len(low) < wanted:
                 heappush(low, -heappop(high))
         self.n += len(values)
-        if self._needed is not None and len(high) > 1.25 * self._needed + SPARE:
+        if self._needed is not None and len(high) > 1.25 * self._needed + SPARE_NUMBERS:
             high.sort()  # a sorted list is a heap
             del high[self._needed :]
 

@@ -54,7 +54,7 @@ from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._adaptive import AdaptivePolicy, repeated_draws_warnings
 
 LARGE_MASS, MASS_Z = 0.1, 2  # bias mass; its standard errors from nothing
-NEGLIGIBLE = 1e-6  # bias mass: that of single precision probabilities
+NEGLIGIBLE_BIAS = 1e-6  # bias mass: that of single precision probabilities
 
 
 class SequentialEvaluator(BaseEvaluator):

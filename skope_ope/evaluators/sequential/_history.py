@@ -16,7 +16,7 @@ from operator import add
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame, design_of
-from skope_ope.evaluators.core._engine import FAR, Extract, terms_of
+from skope_ope.evaluators.core._engine import FAR_REWARDS, Extract, terms_of
 from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._overlap import Support
@@ -465,7 +465,7 @@ def _of_all(parts):
 def far_offset(low, high):
     """Return the middle of rewards that lie far from zero for their spread, or 0."""
     middle = low + (high - low) / 2
-    return middle if abs(middle) > FAR * (high - low) else 0.0
+    return middle if abs(middle) > FAR_REWARDS * (high - low) else 0.0
 
 
 def mean_of(values, weights=None):

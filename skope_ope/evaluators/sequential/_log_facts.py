@@ -12,7 +12,7 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs.checks._propensity_sums import DRIFT_Z
 from skope_ope.logs.sums._log_sums import LogSums
 
-FEW = 30  # rounds of an action tell no trend
+FEW_FOR_TREND = 30  # rounds of an action tell no trend
 
 
 class OrderedLogFacts:
@@ -154,7 +154,7 @@ class DriftSums:
     def drifts(self):
         """Whether propensities of some action move with time beyond chance."""
         time, spread, both = self._products
-        known = (self.n >= FEW) & (np.sqrt(_quotient(spread, self.n)) >= 1e-9)
+        known = (self.n >= FEW_FOR_TREND) & (np.sqrt(_quotient(spread, self.n)) >= 1e-9)
         z = _quotient(np.abs(both), np.sqrt(time * spread)) * np.sqrt(self.n)
         return bool((z[known] > DRIFT_Z).any())
 

@@ -26,7 +26,7 @@ from skope_ope.evaluators.sequential._acceptance import (
     n_offered,
 )
 from skope_ope.evaluators.sequential._base import (
-    NEGLIGIBLE,
+    NEGLIGIBLE_BIAS,
     SequentialEvaluator,
     bias_mass_warnings,
 )
@@ -272,7 +272,7 @@ class RejectionSampling(AcceptedMean):
         warned = super()._acceptance_warnings(history, diagnostics)
         # a single round that violates it proves that cmax is no bound
         advice = "It is no bound on p / pi: lower cmax"
-        return warned + bias_mass_warnings(diagnostics, advice, NEGLIGIBLE, z=0)
+        return warned + bias_mass_warnings(diagnostics, advice, NEGLIGIBLE_BIAS, z=0)
 
 
 def replay_bound(result, delta, *, n_actions=None, value_bound=None):

@@ -34,7 +34,7 @@ from skope_ope.policies._adaptive import (
     seeds_of_restart,
 )
 
-FIRST_BLOCK, LARGEST_BLOCK = 64, 8192
+FIRST_ROWS_ASKED, MOST_ROWS_ASKED = 64, 8192
 NUMBERS = 1 << 16  # rows turned into Python numbers at once
 UPDATES_PER_BLOCK = 1.5
 REFRESHES_PER_BLOCK = 8  # each costs in proportion to the rest of the block
@@ -83,7 +83,10 @@ class AdaptiveSimulator:
     def __init__(self, policy, logs, rule, horizon=None, part=0, weighs=False):
         self.restarts, self.rule = Restarts(policy, logs, part), rule
         self.horizon, self.weighs, self.n_accepted = horizon, weighs, 0
-        self._size, self._since = FIRST_BLOCK, 0  # of the next block; rows since stale
+        self._size, self._since = (
+            FIRST_ROWS_ASKED,
+            0,
+        )  # of the next block; rows since stale
 
     @property
     def policy(self):
@@ -207,8 +210,8 @@ class AdaptiveSimulator:
         if rule.observes:
             rule.observe_later(pi[seen:], slice(seen, n_rounds))
         model = _ModelValues(predict, logs)
-        for start in range(0, n_rounds, LARGEST_BLOCK):
-            some = slice(start, min(start + LARGEST_BLOCK, n_rounds))
+        for start in range(0, n_rounds, MOST_ROWS_ASKED):
+            some = slice(start, min(start + MOST_ROWS_ASKED, n_rounds))
             model.add(start, tables[which[some]])
         return accepted, c_values, pi, model
 
@@ -244,10 +247,10 @@ def _asked(policy, X, codes, offered, n_actions, start, tables):
     block = None if tables else policy.look_ahead_at(own(X, policy), *given)
     if block is not None:
         check_chances(block.proba, len(codes), start)
-        return block, LARGEST_BLOCK
+        return block, MOST_ROWS_ASKED
     block = _Table(policy.look_ahead(own(X, policy), own(offered, policy)), codes)
     check_block(block.table, len(codes), n_actions, offered, start)
-    return block, min(LARGEST_BLOCK, max(CHUNK_ENTRIES // n_actions, 8))
+    return block, min(MOST_ROWS_ASKED, max(CHUNK_ENTRIES // n_actions, 8))
 
 
 def _next_likely(proba, codes, least, start):

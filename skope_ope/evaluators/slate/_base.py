@@ -22,7 +22,7 @@ from skope_ope.reward_models._slate_reward_models import (
 )
 
 CHUNK_BYTES = 2**22  # of one table
-BLOCK = 8192  # rounds whose arrays fit the cache
+ROUNDS_OF_BLOCK = 8192  # rounds whose arrays fit the cache
 
 
 class SlateEvaluator(BaseEvaluator):
@@ -194,8 +194,8 @@ def is_possible(logs):
     """Tell which logged slates are rankings that fill as many slots as they can."""
     kind = np.int16 if logs.max_candidates < 2**15 else np.int32
     n_offered, possible = offered_counts(logs), np.empty(len(logs), dtype=bool)
-    for start in range(0, len(logs), BLOCK):
-        rows = slice(start, start + BLOCK)
+    for start in range(0, len(logs), ROUNDS_OF_BLOCK):
+        rows = slice(start, start + ROUNDS_OF_BLOCK)
         slates = np.ascontiguousarray(logs.slate[rows].T, dtype=kind)
         _, exists = offered_here(n_offered, rows, logs.n_slots)
         shown = slates != EMPTY

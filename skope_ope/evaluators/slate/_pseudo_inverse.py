@@ -26,7 +26,7 @@ from skope_ope.exceptions import PropensityWarning, SupportWarning
 from skope_ope.logs import SlateLogs
 
 OUTSIDE = 1e-6  # residual of a target outside of the range
-ROUNDING = 1e-12  # weights average one: less than that below zero is zero
+TINY = 1e-12  # weights average one: less than that below zero is zero
 
 
 class PseudoInverseEvaluator(SlateEvaluator):
@@ -221,7 +221,7 @@ class PseudoInverse(PseudoInverseEvaluator):
 
 def range_of(evaluator, weights, logs):
     """Return which rounds are used, with diagnostics and warnings."""
-    diagnostics = {"negative_weight_share": float((weights.weight < -ROUNDING).mean())}
+    diagnostics = {"negative_weight_share": float((weights.weight < -TINY).mean())}
     if weights.residual is None:
         return None, diagnostics, []
     outside = weights.residual > OUTSIDE

@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 
 from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.slate._base import (
-    BLOCK,
+    ROUNDS_OF_BLOCK,
     chunk_rows,
     chunks,
     form_of,
@@ -103,8 +103,8 @@ def _product_weights(logger, target, logs, with_parts):
         mu = np.where(logs.slate == EMPTY, 1.0, mu)
     n_slots = logs.n_slots
     weight, ones = np.empty(len(logs)), np.ones(n_slots)
-    for start in range(0, len(logs), BLOCK):
-        rows = slice(start, start + BLOCK)
+    for start in range(0, len(logs), ROUNDS_OF_BLOCK):
+        rows = slice(start, start + ROUNDS_OF_BLOCK)
         weight[rows] = (pi[rows] / mu[rows]) @ ones
     weight -= n_slots - 1
     residual, empty = _product_range(logger, target, logs)
@@ -300,8 +300,8 @@ def _deterministic_matches(target, logs, n_offered):
     # candidates fit into few bytes: comparisons of all pairs of slots are fast
     kind = np.int16 if logs.max_candidates < 2**15 else np.int32
     n_slots = logs.n_slots
-    for start in range(0, len(logs), BLOCK):
-        rows = slice(start, start + BLOCK)
+    for start in range(0, len(logs), ROUNDS_OF_BLOCK):
+        rows = slice(start, start + ROUNDS_OF_BLOCK)
         m, exists = offered_here(n_offered, rows, n_slots)
         logged = np.ascontiguousarray(logs.slate[rows].T, dtype=kind)
         wanted = np.ascontiguousarray(target.slates[rows].T, dtype=kind)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._types import Array
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._auto import auto_parameters
-from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
+from skope_ope.evaluators.core._engine import EXTRACT_WEIGHTS, terms_of
 from skope_ope.evaluators.core._functions import (
     mean,
     mean_plus_ratio,
@@ -31,7 +31,7 @@ from skope_ope.logs._validation import check_finite
 from skope_ope.logs.lazy._lazy_logs import refuse_lazy
 
 THRESHOLDS = ("cmax", "tau")  # parameters that bound weights
-N_POINTS = 30
+N_BOUNDS = 30
 
 
 class StaticEvaluator(BaseEvaluator):
@@ -200,7 +200,7 @@ def _default_bounds(weights):
     low, high = weights[np.searchsorted(carried, 0.05 * carried[-1])], weights[-1]
     if low == high:
         low = high / 10  # all weights are equal: what less of them would give
-    bounds = np.geomspace(low, high, N_POINTS)
+    bounds = np.geomspace(low, high, N_BOUNDS)
     bounds[-1] = high  # rounding must not clip the largest weight
     return bounds
 
@@ -217,7 +217,7 @@ def importance_weights(evaluator, policy, logs):
     evaluator.check_logs(logs)
     positive = PositiveRounds(logs, combined_weights(logs, None))
     chosen, target, _ = prepared_job(evaluator, Target(policy, logs), positive)
-    [plain] = terms_of(WEIGHTS, logs, target, None, positive)
+    [plain] = terms_of(EXTRACT_WEIGHTS, logs, target, None, positive)
     return plain, chosen.weights(plain)
 
 

@@ -14,7 +14,7 @@ from skope_ope.exceptions import ModelErrorWarning, SingleTrajectoryWarning
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh_copy, learn
 
-LARGEST_BLOCK = 256  # rounds; every round is an update here
+MOST_SIMULATED = 256  # rounds; every round is an update here
 
 
 def simulate(policy, logs, predict):
@@ -50,7 +50,7 @@ def simulate(policy, logs, predict):
             check_answer(changed, policy)
             if changed:
                 stale = at < stop - start and not block.refresh(at, action)
-        size = at if stale else min(2 * size, LARGEST_BLOCK)
+        size = at if stale else min(2 * size, MOST_SIMULATED)
         start += at
     return values, policy
 

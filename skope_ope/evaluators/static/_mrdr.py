@@ -9,7 +9,7 @@ import numpy as np
 from skope_ope._progress import untold
 from skope_ope._types import RewardModelLike, SplitterLike
 from skope_ope.evaluators.core._drowned import is_huge
-from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
+from skope_ope.evaluators.core._engine import EXTRACT_WEIGHTS, terms_of
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import PositiveRounds
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
@@ -87,7 +87,7 @@ class MRDR(DoublyRobustBase):
 
 def variance_weights(logs, target):
     """Row weights pi(a|x) (1 - p) / p^2 that stand for the variance of DR."""
-    [w] = terms_of(WEIGHTS, logs, target, None, PositiveRounds(logs))
+    [w] = terms_of(EXTRACT_WEIGHTS, logs, target, None, PositiveRounds(logs))
     p = logs.propensity
     with np.errstate(over="ignore"):
         found = w * (1 - np.minimum(p, 1)) / p

@@ -12,13 +12,13 @@ import numpy as np
 
 from skope_ope.evaluators.base._evaluator import BaseEvaluator
 from skope_ope.evaluators.core._auto import auto_parameters
-from skope_ope.evaluators.core._design import WEIGHTS, Sampling
+from skope_ope.evaluators.core._design import PROPOSAL_WEIGHTS, Sampling
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._requires import Requires
 from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._sums import WEIGHT
 
-KINDS = {"requires": Requires, "sampling": Sampling}
+KINDS_OF_MEMBERS = {"requires": Requires, "sampling": Sampling}
 NEEDS = {"w": "weights=True", "b": "mixture=True"}
 NEEDS |= dict.fromkeys(("q", "v", "residual", "correction"), "model=True")
 MADE = {"residual": "q", "correction": "q", "gain": "w"}  # of what they are made
@@ -29,13 +29,13 @@ KNOWN = "w, b, pi, r, q, v, gain, residual, correction and shift"
 def check_members(evaluator):
     """Raise where a member of an evaluator is none that the engine can use."""
     name, combine = type(evaluator).__name__, evaluator.combine
-    for member, kind in KINDS.items():
+    for member, kind in KINDS_OF_MEMBERS.items():
         if not isinstance(getattr(evaluator, member), kind):
             raise TypeError(f"{name}: {member} must be {kind.__name__}(...).")
-    if evaluator.proposal not in WEIGHTS:
+    if evaluator.proposal not in PROPOSAL_WEIGHTS:
         raise ValueError(
-            f"{name}: proposal must be one of {[one for one in WEIGHTS if one]}, got "
-            f"{evaluator.proposal!r}."
+            f"{name}: proposal must be one of "
+            f"{[one for one in PROPOSAL_WEIGHTS if one]}, got {evaluator.proposal!r}."
         )
     if getattr(combine, "__self__", None) is evaluator:
         raise TypeError(

@@ -18,7 +18,7 @@ LARGEST_RATIO = (
     1e9  # ratio that counts: more is no better evidence, and sums stay finite
 )
 STAKES = (0.1, 0.5, 1.0)
-SURE = log(1000)  # right propensities exceed it in one log of a thousand
+EVIDENT = log(1000)  # right propensities exceed it in one log of a thousand
 SURE_FORWARD = log(100)  # of predictions from the past, fair for loggers that learn
 LEAST_EFFECT = 0.035  # weights are then off by the root of it, 19%
 

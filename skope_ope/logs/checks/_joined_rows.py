@@ -34,7 +34,7 @@ MANY_COPIES = (
 )
 FEWEST_COPIES, SHARE_OF_COPIES, MANY_AT_ONE_TIME = 3, 0.002, 0.05  # with their times
 HARDLY_CHANCE, REWARDED_SHARE = 1e-6, 0.01  # of copies that mostly have a reward
-TWICE = 3  # most rounds alike where a join has repeated some
+USUAL_COPIES = 3  # most rounds alike where a join has repeated some
 DETECTABLE = 0.2  # copies of this share should be seen, or the facts say they cannot
 AGREE = 0.99  # share of like choices with one probability, where one logger made them
 HARDLY_ELSE = 0.9  # of the rounds whose context came before
@@ -252,7 +252,7 @@ def _are_no_chance(logs, rows, situation, copies):
     alike = combined([*parts, column_words(logs.reward[rows])])
     if time is None:
         counts = np.unique(alike, return_counts=True)[1]
-        if np.median(counts[counts > 1]) > TWICE:
+        if np.median(counts[counts > 1]) > USUAL_COPIES:
             return False
     else:
         words = column_words(time[rows])

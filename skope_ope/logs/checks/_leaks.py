@@ -25,9 +25,9 @@ from skope_ope.logs.checks._context_columns import (
     thinned,
 )
 from skope_ope.logs.checks._evidence import (
+    EVIDENT,
     LEAST_EFFECT,
     LEAST_RATIO,
-    SURE,
     SURE_FORWARD,
     Bets,
     held_out_proba,
@@ -138,7 +138,7 @@ class _LeakTest:
             number, sure = told, told > ALMOST_ALL
             if self.known:
                 number = self.bets.evidence(ratio)
-                sure = number > SURE + n_tests
+                sure = number > EVIDENT + n_tests
             if sure and misfit_effect(ratio) > LEAST_EFFECT:
                 ahead = self._ratio(self._learned(code, self.bets.plan_ahead))
                 ahead = self.bets.evidence_ahead(ahead) if self.known else np.inf
@@ -153,14 +153,16 @@ class _LeakTest:
     def ignores_context(self, leak):
         """Whether the propensities do not look at the context, and the logger did."""
         # not a column that beats wrong frequencies by right ones
-        apart = self.bets.evidence(self._among_frequencies(leak.ratio)) > SURE
+        apart = self.bets.evidence(self._among_frequencies(leak.ratio)) > EVIDENT
         return apart and self.logs._propensity_by_action is not None
 
     def is_wrong_without(self, column):
         """Whether a model without a column beats the propensities, too."""
         rest = held_out_proba(self.logs, self.rows, self.bets.plan, column.name)
         ratio = self._ratio(rest)
-        return misfit_effect(ratio) > LEAST_EFFECT and self.bets.evidence(ratio) > SURE
+        return (
+            misfit_effect(ratio) > LEAST_EFFECT and self.bets.evidence(ratio) > EVIDENT
+        )
 
 
 @dataclass(frozen=True)
@@ -392,7 +394,7 @@ def reward_models(columns, reward, action, random):
     if not varies(reward):
         return []
     half = np.arange(len(reward)) % 2
-    X, owner = _numbers_of(columns, some)
+    X, owner = _column_terms(columns, some)
     for taken in [None] if action is None else [None, _frequent_actions(action[some])]:
         score = _score(_terms(X, taken), reward, half)
         if score > LEAST_R2:
@@ -403,11 +405,11 @@ def reward_models(columns, reward, action, random):
 
 def reward_terms(logs, rows):
     """Return the terms of a model of the reward by the context and the action."""
-    X, _ = _numbers_of(context_columns(logs.context, rows), np.arange(len(rows)))
+    X, _ = _column_terms(context_columns(logs.context, rows), np.arange(len(rows)))
     return _terms(X, _frequent_actions(logs.action_index[rows]))
 
 
-def _numbers_of(columns, rows):
+def _column_terms(columns, rows):
     """Return the terms of columns that stand by themselves, and whose they are."""
     pieces = [_piece(column, rows) for column in columns]
     X = np.concatenate([np.empty((len(rows), 0)), *pieces], axis=1)

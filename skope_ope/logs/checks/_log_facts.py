@@ -17,7 +17,7 @@ from skope_ope.exceptions import (
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.sums._group_sums import MANY
+from skope_ope.logs.sums._group_sums import COUNTED_GROUPS
 from skope_ope.logs.sums._log_sums import LogSums, has_field, merged_arrays, placed
 
 ACTIONS_LISTED = 100  # in a table; of more, those logged most and least
@@ -35,7 +35,7 @@ FEW_REWARDED = 10  # below it only intervals that know the range of the rewards 
 MANY_VALUES = 100  # of an action that is a fraction: it is a number, not a label
 MANY_WHOLE_VALUES = 1000  # which may be one, as those that nearly every round has alone
 OWN_VALUES = 0.8  # of the rounds
-NUMBER = re.compile(r"[+-]?\d*\.?\d+", re.ASCII)  # as a text
+A_NUMBER = re.compile(r"[+-]?\d*\.?\d+", re.ASCII)  # as a text
 FEW_GROUPS = 40  # effective ones
 FEWEST_CERTAIN, LEAST_CERTAIN = 20, 0.005  # rounds, and their share, of an action
 
@@ -211,10 +211,13 @@ def _certain_action(sums):
     log = sums.log
     if "propensity" not in sums.ranges or has_field(log, "available"):
         return []
-    if log.loggers is not None and _certain(sums, "loggers", log._logger_counts).any():
+    if (
+        log.loggers is not None
+        and _never_drawn(sums, "loggers", log._logger_counts).any()
+    ):
         return []
     counts = log._action_counts
-    certain = _certain(sums, "actions", counts)
+    certain = _never_drawn(sums, "actions", counts)
     drawn = (counts > 0) & ~certain
     certain &= counts >= max(FEWEST_CERTAIN, LEAST_CERTAIN * log.n)
     if not certain.any() or not drawn.any():
@@ -236,7 +239,7 @@ def _certain_action(sums):
     return [Finding("certain_action", "warning", found, advice, **about)]
 
 
-def _certain(sums, labels, counts):
+def _never_drawn(sums, labels, counts):
     """Return which labels have no round with a propensity below 1."""
     return (counts > 0) & (sums.by_label[labels]["propensity"] >= counts)
 
@@ -272,7 +275,7 @@ def numeric_action_findings(log):
 def _as_numbers(labels):
     """Return labels that are numbers, or texts of numbers, as floats, else None."""
     textual = labels.dtype.kind in "UTO" and all(
-        isinstance(one, str) and NUMBER.fullmatch(one) for one in labels.tolist()
+        isinstance(one, str) and A_NUMBER.fullmatch(one) for one in labels.tolist()
     )
     return labels.astype(float) if textual or labels.dtype.kind in "iuf" else None
 
@@ -295,7 +298,7 @@ class FactSums:
     """What a log holds, in sums of all its rounds."""
 
     @np.errstate(over="ignore", invalid="ignore")  # sums of legal numbers may be inf
-    def __init__(self, logs, group_limits=MANY):
+    def __init__(self, logs, group_limits=COUNTED_GROUPS):
         self.log = LogSums.of(logs, logs, group_limits)
         self.n_features = logs.n_features
         self.shown = self.n_shown = None

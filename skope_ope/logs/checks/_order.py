@@ -13,7 +13,7 @@ from skope_ope.logs._labels import first_of_codes
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.sums._group_sums import ALL, GroupSums, WordsOfGroups
+from skope_ope.logs.sums._group_sums import EVERY_GROUP, GroupSums, WordsOfGroups
 
 TRAILING_CHANCE = 3e-4  # of so many zeros at the end; about 8.1 rewards are missing
 TRAILING_SHARE = 0.005  # of the rounds
@@ -356,8 +356,8 @@ def chance_of_gap(gaps, counts, length):
 
 # -- the order of rounds as sums of parts that are given in any order ------------------
 
-STRETCH = ("start", "stop", "n", "rewarded", "lead", "trail", "last", "backwards")
-MANY_VALUES = 1 << 16  # of gaps, above which they are sorted
+OF_STRETCH = ("start", "stop", "n", "rewarded", "lead", "trail", "last", "backwards")
+MANY_GAPS = 1 << 16  # of gaps, above which they are sorted
 ROWS_AT_ONCE = 1 << 16  # rows
 ENDS = 2_000  # groups of every origin whose last rounds are kept, where it is several
 
@@ -399,11 +399,11 @@ class OrderSums:
             for low in range(0, n, ROWS_AT_ONCE):  # the last one of a group stays
                 codes = logs.group_index[low : low + ROWS_AT_ONCE]
                 at[codes] = np.arange(low, low + len(codes))
-            words = WordsOfGroups(logs, ALL) if words is None else words
+            words = WordsOfGroups(logs, EVERY_GROUP) if words is None else words
             at = at[words.order]
             told = 2 * logs._positions_at(at) + (reward[at] != 0)
             by_group = GroupSums.of(words, {"last": told})
-        stretches = np.array([[stretch[name] for name in STRETCH]])
+        stretches = np.array([[stretch[name] for name in OF_STRETCH]])
         return cls(stretches, times, _gap_counts(np.diff(rewarded), n), by_group)
 
     def __add__(self, other):
@@ -463,7 +463,7 @@ class OrderSums:
             "last": self.last_rewarded,
             "backwards": self.n_backwards,
         }
-        return [one[name] for name in STRETCH]
+        return [one[name] for name in OF_STRETCH]
 
     def _n_without(self, name):
         """Return how many rounds at the end have no reward, by "trail"."""
@@ -476,7 +476,7 @@ class OrderSums:
         return total
 
     def _of(self, name):
-        return self.stretches[:, STRETCH.index(name)]
+        return self.stretches[:, OF_STRETCH.index(name)]
 
     @property
     def is_known(self):
@@ -552,7 +552,7 @@ def _gap_counts(gaps, n_rounds):
         return {}
     if len(gaps) == n_rounds - 1:  # all rounds are rewarded
         return {1: len(gaps)}
-    if gaps.max() < MANY_VALUES:
+    if gaps.max() < MANY_GAPS:
         counts = np.bincount(gaps)
         lengths = np.flatnonzero(counts)
         counts = counts[lengths]

@@ -12,7 +12,7 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 from skope_ope.logs.checks._context_columns import sampled_rows
-from skope_ope.logs.checks._evidence import SURE, log_e_value, log_mean_exp
+from skope_ope.logs.checks._evidence import EVIDENT, log_e_value, log_mean_exp
 from skope_ope.logs.checks._finding import Finding, propensity_alarm, with_dropped
 from skope_ope.logs.checks._leaks import action_leak_findings
 from skope_ope.logs.checks._propensity_sums import (
@@ -239,7 +239,7 @@ def _miscalibrated(logs, inverse):
     evidence, sharpness = calibration_evidence(
         inverse.mu, inverse.action, inverse.share, inverse.group
     )
-    if evidence <= SURE + log(10):
+    if evidence <= EVIDENT + log(10):
         return None
     how = "more often" if sharpness > 1 else "less often"
     found = (

@@ -15,9 +15,9 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._context_columns import ContextColumn, context_columns
 from skope_ope.logs.checks._evidence import (
+    EVIDENT,
     LEAST_EFFECT,
     LEAST_RATIO,
-    SURE,
     SURE_FORWARD,
     Bets,
     held_out_proba,
@@ -95,7 +95,7 @@ def fitted_logger(logs, random_state=0):
         predicted = held_out_proba(logs, rows, bets.plan, forest=forest)
         ratio = probability_ratio(predicted, largest, could)
         evidence, effect = bets.evidence(ratio) - EITHER, bets.effect(ratio)
-        if evidence > SURE and effect > least:
+        if evidence > EVIDENT and effect > least:
             break
 
     def is_past_alike(ahead):
@@ -104,7 +104,7 @@ def fitted_logger(logs, random_state=0):
         return sure or logs.propensity_estimated  # depend on the context alone
 
     learns = False
-    if evidence > SURE and effect > least:
+    if evidence > EVIDENT and effect > least:
         ahead = held_out_proba(logs, rows, bets.plan_ahead)
         if is_past_alike(probability_ratio(ahead, largest, could)):
             found = _misfit(logs, rows, predicted, ratio, evidence, effect)
@@ -113,14 +113,14 @@ def fitted_logger(logs, random_state=0):
     known, about = (logs, rows, largest), (bets.share, group)
     cells = cell_bets(*known, bets.plan, *about)
     sure = bets.evidence(cells.f) - EITHER
-    if sure > SURE and _are_far_off(cells, bets, least):
+    if sure > EVIDENT and _are_far_off(cells, bets, least):
         if is_past_alike(cell_bets(*known, bets.plan_ahead, *about).f):
             effect = bets.effect(cells.f)
             found = _in_cells(*known, bets.share, cells, sure, effect)
             return {what: _likelier(effect)}, [found]
         learns = True
     told = "no fitted model predicts the logged actions better"
-    if evidence > SURE:
+    if evidence > EVIDENT:
         told = _likelier(effect)
     if learns:
         told = (

@@ -18,7 +18,7 @@ from skope_ope._types import Array
 from skope_ope.logs._labels import row_blocks, rows_of_codes
 from skope_ope.logs._validation import PROBA_TOLERANCE
 from skope_ope.logs.sums._group_sums import (
-    ALL,
+    EVERY_GROUP,
     WordsOfGroups,
     pairs_of_groups,
     sums_of_groups,
@@ -299,7 +299,7 @@ def choices_of(logs):
     propensities, gap = PropensitySums.of(logs)
     weight, groups, pairs = logs.sample_weight, None, None
     if logs.group is not None:
-        words = WordsOfGroups(logs, ALL)
+        words = WordsOfGroups(logs, EVERY_GROUP)
         groups = sums_of_groups(logs, words, {"gap": gap})
         pairs = pairs_of_groups(logs, words, len(logs))
     weight = 1.0 if weight is None else float(weight.max())

@@ -12,9 +12,9 @@ from skope_ope.logs.checks._finding import Finding
 KEPT_SHARE = "kept_share_as_weight"
 FEWEST_OF_KIND = 20  # rounds with, and without a reward
 ACTIONS_TRIED = 20  # the most frequent ones
-FAR, FAR_Z = 0.1, 5.0  # of the mean of 1/p over an action, under the weights
+SKEWED, SKEWED_Z = 0.1, 5.0  # of the mean of 1/p over an action, under the weights
 NEAR_Z = 4.0  # and under their inverses
-ADVICE = (
+KEPT_SHARE_ADVICE = (
     "They are probabilities of being kept: pass their inverses, 1 / sample_weight, so "
     "that a round that was kept with .1 counts 10 times.",
     "They are right, but were divided by the largest: divide by the smallest instead, "
@@ -36,7 +36,7 @@ def kept_share_finding(logs, inverse=None):
         return None
     found, about = told
     about |= {"category": LogsWarning}
-    return Finding(KEPT_SHARE, "error", found, ADVICE, **about)
+    return Finding(KEPT_SHARE, "error", found, KEPT_SHARE_ADVICE, **about)
 
 
 def _kept_by_reward(reward, weight):
@@ -70,7 +70,7 @@ def _kept_by_action(logs, inverse):
         return None
     excess, z = np.array([_excess(inverse, k, inverse.share) for k in tried]).T
     worst = int(z.argmax())
-    if not (z[worst] > FAR_Z and excess[worst] > FAR):
+    if not (z[worst] > SKEWED_Z and excess[worst] > SKEWED):
         return None
     if max(_excess(inverse, k, 1 / inverse.share)[1] for k in tried) >= NEAR_Z:
         return None

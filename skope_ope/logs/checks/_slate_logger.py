@@ -22,7 +22,7 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_frames import like_page_reward
 from skope_ope.logs._validation import EMPTY, column_weights, is_uniform
 from skope_ope.logs.checks._context_columns import thinned
-from skope_ope.logs.checks._evidence import SURE
+from skope_ope.logs.checks._evidence import EVIDENT
 from skope_ope.logs.checks._finding import Finding, propensity_alarm
 from skope_ope.logs.checks._propensity_findings import SHARPNESS, chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
@@ -258,7 +258,7 @@ def _calibration_findings(laws, code):
         evidence.append(float(((beta - 1) * own - np.log(total)).sum()))
     best = SHARPNESS[int(np.argmax(evidence))]
     found = float(np.logaddexp.reduce(evidence)) - log(len(SHARPNESS))
-    if not found > SURE:
+    if not found > EVIDENT:
         return []
     more = "more" if best > 1 else "less"
     text = (

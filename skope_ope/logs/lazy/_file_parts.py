@@ -20,7 +20,7 @@ import numpy as np
 
 from skope_ope._texts import meant
 from skope_ope.logs._frames import COLUMNS_LISTED
-from skope_ope.logs._labels import UNKNOWN
+from skope_ope.logs._labels import NO_KIND
 from skope_ope.logs._text_files import (
     LABEL_KINDS,
     CsvFile,
@@ -44,9 +44,9 @@ from skope_ope.logs.lazy._log_files import (
     import_parquet,
     refuse_twice,
 )
-from skope_ope.logs.lazy._partitions import STRETCH, is_text
+from skope_ope.logs.lazy._partitions import ROUNDS_OF_STRETCH, is_text
 
-READERS = 8  # threads that read footers, most of whose time is spent waiting
+FOOTER_THREADS = 8  # threads that read footers, most of whose time is spent waiting
 FOOTERS = 16  # of a task: to hand over a file costs as much as its footer
 BUFFER = 1 << 20  # bytes that are read ahead; whole row groups would fill the memory
 
@@ -252,7 +252,7 @@ def scan_parquet(files, constants=None, row_groups=None):
     import_parquet()
     constants = folder_columns(files) if constants is None else constants
     some = [files[k : k + FOOTERS] for k in range(0, len(files), FOOTERS)]
-    with ThreadPoolExecutor(READERS) as threads:
+    with ThreadPoolExecutor(FOOTER_THREADS) as threads:
         footers = list(chain.from_iterable(threads.map(_footers, some)))
     parts, schemas, first = [], [], None
     for number, (file, (metadata, sizes), said) in enumerate(
@@ -308,7 +308,7 @@ def _footer(file):
 
 def stretches(n_rows):
     """Return the first and the last row plus one of every partition of a row group."""
-    n_parts = max(round(n_rows / STRETCH), 1)
+    n_parts = max(round(n_rows / ROUNDS_OF_STRETCH), 1)
     bounds = [n_rows * k // n_parts for k in range(n_parts + 1)]
     return list(pairwise(bounds))
 
@@ -325,7 +325,7 @@ def constant_types(constants):
     }
 
 
-BLOCK = 1 << 25  # bytes of a partition
+PART_BYTES = 1 << 25  # bytes of a partition
 GUESS = 1 << 20  # bytes that tell the types of the features of a file
 
 
@@ -469,7 +469,7 @@ def scan_csv(files, labels):
     import_parquet()
     constants = folder_columns(files)
     labels = {name: one for name, one in labels.items() if name not in constants[0]}
-    with ThreadPoolExecutor(READERS) as threads:
+    with ThreadPoolExecutor(FOOTER_THREADS) as threads:
         found = list(threads.map(partial(_look, labels=labels), files))
     kinds = {
         name: [
@@ -513,7 +513,7 @@ def _look(file, labels):
     places = {name: csv.header.index(name) for name in labels if name in csv.header}
     wanted = dict.fromkeys(places.values() or [0], pyarrow.string())
     blocks, some = [], b""
-    for start, block in csv.blocks(BLOCK):
+    for start, block in csv.blocks(PART_BYTES):
         n_rows, columns = csv.columns(block, arrow_columns, wanted)
         if len(some) < GUESS:
             some += block[: last_end(block[:GUESS]) or None]
@@ -736,7 +736,7 @@ def label_kind(type_):
     if found in ("integer", "float", "decimal"):
         return "numbers"
     kinds = {"boolean": "bools", "text": "texts", "date": "times", "time": "times"}
-    return kinds.get(found, UNKNOWN)
+    return kinds.get(found, NO_KIND)
 
 
 def _wider(one, other):

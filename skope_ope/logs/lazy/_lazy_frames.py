@@ -12,7 +12,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from skope_ope._texts import meant
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._labels import UNKNOWN
+from skope_ope.logs._labels import NO_KIND
 
 RAY = (
     "scan_logs does not accept a Ray Dataset: its blocks have no names, so rounds "
@@ -76,7 +76,7 @@ class ScannedFrame:
             return "durations" if dtype == nw.Duration else "times"
         kinds = {"bools": (nw.Boolean,), "texts": (nw.String, nw.Categorical, nw.Enum)}
         found = (kind for kind, some in kinds.items() if dtype in some)
-        return next(found, UNKNOWN)
+        return next(found, NO_KIND)
 
     def first(self, n, names):
         """Return the first rows of some columns, a pyarrow Table."""

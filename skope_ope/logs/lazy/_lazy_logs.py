@@ -39,7 +39,8 @@ from skope_ope.logs.lazy._lazy_frames import filtered, sample_of_frame
 from skope_ope.logs.lazy._log_description import describe, labelled
 from skope_ope.logs.lazy._log_files import named_over
 from skope_ope.logs.lazy._partitions import (
-    SMALL,
+    MOST_TASKS,
+    ROUNDS_OF_TASK,
     Partition,
     PartReader,
     logs_of_table,
@@ -222,7 +223,7 @@ class LazyLogs:
         # an empty partition costs something, a filtered one as much as a whole one
         sizes = np.array([max(part.part.n_rounds, 1) for part in self.partitions])
         ends = np.cumsum(sizes)
-        n_tasks = min(n_tasks, max(FEW_TASKS, int(ends[-1:].sum()) // SMALL))
+        n_tasks = min(n_tasks, max(FEW_TASKS, int(ends[-1:].sum()) // ROUNDS_OF_TASK))
         middle = ends - sizes / 2
         task = np.minimum(middle * n_tasks // ends[-1], n_tasks - 1).astype(int)
         cuts = np.flatnonzero(np.diff(task)) + 1
@@ -380,9 +381,6 @@ class LazyLogs:
 
     def _repr_html_(self):
         return summary_html("LazyLogs", self.summary())
-
-
-MOST_TASKS = 64
 
 
 def first_rows(logs, n):

@@ -17,14 +17,15 @@ from skope_ope.logs._labels import count_codes
 from skope_ope.logs._shown_numbers import figure, share, text_table
 from skope_ope.logs._validation import label_codes
 from skope_ope.logs.lazy._partitions import (
-    STRETCH,
+    MOST_TASKS,
+    ROUNDS_OF_STRETCH,
     PartReader,
     column_labels,
     columns_as_array,
     joined_logs,
     read_together,
 )
-from skope_ope.logs.sums._group_sums import MANY
+from skope_ope.logs.sums._group_sums import COUNTED_GROUPS
 from skope_ope.logs.sums._log_sums import LogSums
 
 LISTED_AS = {"action": "actions", "logger": "loggers"}
@@ -136,9 +137,8 @@ def refuse_missing(field, name, labels, counts=None):
 
 # Fields with a column for every label; sums of other parts merge what each has seen
 NEED_ALL_LABELS = {"logging_proba", "logger_proba", "slate"}
-MOST_TASKS = 64
 MOST_GROUPS = 100_000  # beyond it their number is an estimate
-SHOWN = 12  # labels
+LABELS_SHOWN = 12  # labels
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -199,10 +199,10 @@ def _shares_in_words(labels, counts):
     """Return labels and their shares of the rounds, the most frequent first."""
     order = np.argsort(-counts, kind="stable")
     total = max(int(counts.sum()), 1)
-    shown = [f"{labels[k]} {share(counts[k] / total)}" for k in order[:SHOWN]]
-    more = len(order) - SHOWN
+    shown = [f"{labels[k]} {share(counts[k] / total)}" for k in order[:LABELS_SHOWN]]
+    more = len(order) - LABELS_SHOWN
     if more > 0:
-        rest = counts[order[SHOWN:]].sum() / total
+        rest = counts[order[LABELS_SHOWN:]].sum() / total
         shown.append(f"{more:,} others {share(rest)}")
     return f"{len(labels):,}: {', '.join(shown)}"
 
@@ -241,11 +241,11 @@ def _sums_in_one_pass(logs):
     """Return the sums of rounds that are read as one; None where two passes are due."""
     # many small files: to open them costs more than their rounds, whose labels are
     # found without another pass
-    if not logs.partitions or not 0 < (logs.n_rounds or 0) <= STRETCH:
+    if not logs.partitions or not 0 < (logs.n_rounds or 0) <= ROUNDS_OF_STRETCH:
         return None
     with PartReader() as reader:
         found = joined_logs(logs.partitions, reader)
-    return None if found is None else [LogSums.of(found, found, MANY)]
+    return None if found is None else [LogSums.of(found, found, COUNTED_GROUPS)]
 
 
 def _part(partitions):
@@ -253,7 +253,7 @@ def _part(partitions):
     sums = None
     for _, logs in read_together(partitions):
         if logs is not None:
-            found = LogSums.of(logs, logs, MANY)
+            found = LogSums.of(logs, logs, COUNTED_GROUPS)
             sums = found if sums is None else sums + found
     return sums
 

@@ -266,7 +266,7 @@ PACKAGES = {
     "http": "fsspec with aiohttp",
     "https": "fsspec with aiohttp",
 }
-OPTIONS = re.compile(r"\?\w+=[^*?\[]*(?<!parquet)(?<!csv)$")  # other ? are globs
+URI_OPTIONS = re.compile(r"\?\w+=[^*?\[]*(?<!parquet)(?<!csv)$")  # other ? are globs
 PATIENCE = 60  # seconds; pyarrow would try a Google store for 15 minutes
 
 
@@ -274,7 +274,7 @@ def remote_paths(uri, why_not, passed):
     """Return the file system and the paths of the files of a URI."""
     from pyarrow import fs
 
-    found = OPTIONS.search(uri)
+    found = URI_OPTIONS.search(uri)
     options = found[0] if found else ""
     uri = uri.removesuffix(options)
     base, is_glob = uri, any(mark in uri for mark in "*?[")
@@ -322,7 +322,7 @@ def file_system(uri):
     scheme = uri.partition("://")[0]
     limit = f"retry_limit_seconds={PATIENCE}" if scheme in ("gs", "gcs") else ""
     if limit:
-        limit = ("&" if OPTIONS.search(uri) else "?") + limit
+        limit = ("&" if URI_OPTIONS.search(uri) else "?") + limit
     try:
         return fs.FileSystem.from_uri(uri + limit)
     except (ArrowException, RuntimeError, OSError, ImportError) as error:

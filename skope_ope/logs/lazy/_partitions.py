@@ -279,8 +279,9 @@ def _numpy(column, exact=False):
     return array.view(Own)
 
 
-STRETCH = 1_000_000  # rounds of a partition: a larger row group is read in stretches
-SMALL = 1 << 16  # rounds of a task, where there are many: every task costs
+ROUNDS_OF_STRETCH = 1_000_000  # of a partition: a larger row group is read in stretches
+ROUNDS_OF_TASK = 1 << 16  # rounds of a task, where there are many: every task costs
+MOST_TASKS = 64  # of a description, and of rows that are asked
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -457,7 +458,7 @@ class PartReader:
 
 def part_size(n_rows):
     """Return the rows of a batch for a stretch of a row group."""
-    return min(max(n_rows, 1 << 16), STRETCH)
+    return min(max(n_rows, 1 << 16), ROUNDS_OF_STRETCH)
 
 
 def _typed(table, names, part, types):
@@ -515,11 +516,11 @@ def _runs(partitions):
         n = one.n_rounds
         known = n is not None and one.start is not None
         follows = run and known and one.start == run[0].start + size
-        if run and not (follows and size + n <= STRETCH):
+        if run and not (follows and size + n <= ROUNDS_OF_STRETCH):
             yield tuple(run)
             run, size = [], 0
         run.append(one)
-        size = size + n if known else STRETCH
+        size = size + n if known else ROUNDS_OF_STRETCH
     if run:
         yield tuple(run)
 

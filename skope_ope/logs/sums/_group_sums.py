@@ -11,9 +11,9 @@ from skope_ope.logs._known_rows import column_words, mixed
 from skope_ope.logs._labels import sums_of_codes
 
 # How many groups are all kept, and how many of more: those with the smallest words.
-FEW = 20_000, 5_000  # as values need them
-MANY = 100_000, 20_000  # to tell their number
-ALL = 2**62, 2**62
+KEPT_GROUPS = 20_000, 5_000  # as values need them
+COUNTED_GROUPS = 100_000, 20_000  # to tell their number
+EVERY_GROUP = 2**62, 2**62
 SPARE_ERRORS = 6.0  # standard errors by which a first guess takes more than are kept
 TOP = 2.0**64
 LONGEST = 64  # characters of a text that is hashed with others at once
@@ -30,7 +30,7 @@ class GroupSums:
     words: np.ndarray
     sums: dict
     complete: bool
-    limits: tuple = FEW
+    limits: tuple = KEPT_GROUPS
 
     @classmethod
     def of(cls, words, sums):
@@ -103,7 +103,7 @@ class GroupSums:
 class WordsOfGroups:
     """64-bit words for the labels of the groups of some logs."""
 
-    def __init__(self, logs, limits=FEW):
+    def __init__(self, logs, limits=KEPT_GROUPS):
         self.words, self.limits = mixed(_plain_words(logs.groups)), limits
         (exact, sampled), n = limits, len(self.words)
         self.complete = n <= exact

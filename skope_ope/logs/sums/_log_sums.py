@@ -13,7 +13,7 @@ import numpy as np
 from skope_ope.logs._fields import WEIGHT_COLUMN
 from skope_ope.logs._labels import ENDINGS, arrays_of_labels, labels_of_arrays, objects
 from skope_ope.logs.checks._adaptive_logger import learning_findings
-from skope_ope.logs.checks._order import STRETCH, OrderSums, trailing_zeros_of_parts
+from skope_ope.logs.checks._order import OF_STRETCH, OrderSums, trailing_zeros_of_parts
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 from skope_ope.logs.checks._propensity_sums import (
     PROPENSITY_SUMS,
@@ -26,7 +26,7 @@ from skope_ope.logs.checks._propensity_sums import (
 )
 from skope_ope.logs.checks._slate_logger import quick_slate_findings
 from skope_ope.logs.sums._group_sums import (
-    FEW,
+    KEPT_GROUPS,
     GroupSums,
     PairSums,
     WordsOfGroups,
@@ -51,7 +51,7 @@ MERGED = {  # how two parts become one
     operator.and_: ("_binary",),
     operator.or_: ("propensity_estimated",),
 }
-FIELDS = (
+FIELDS_OF_SUMS = (
     "actions",
     "slate",
     "propensity",
@@ -80,7 +80,7 @@ class LogSums:
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # sums of legal numbers may be inf
-    def of(cls, logs, entering=None, limits=FEW):
+    def of(cls, logs, entering=None, limits=KEPT_GROUPS):
         """Return the sums of some rounds."""
         weight = _weights(logs)
         if entering is None:
@@ -225,7 +225,7 @@ class LogSums:
         sums.orders = {}
         for k, origin in enumerate(own["origins"].tolist()):
             order = _held_object(_named_below(f"order{k}", own), OrderSums)
-            order.stretches = order.stretches.reshape(-1, len(STRETCH))
+            order.stretches = order.stretches.reshape(-1, len(OF_STRETCH))
             sums.orders[origin] = order
         for rows in (sums.sample, sums.first):
             columns = rows.origin, rows.position, rows.key, *rows.columns.values()
@@ -421,7 +421,7 @@ def known_fields(logs):
     """Return which fields some logs have, of those that not all logs have."""
     if isinstance(logs, LogSums):
         return logs.fields
-    return frozenset(n for n in FIELDS if getattr(logs, n, None) is not None)
+    return frozenset(n for n in FIELDS_OF_SUMS if getattr(logs, n, None) is not None)
 
 
 def has_field(logs, name):

@@ -110,8 +110,8 @@ def test_partitions_have_the_fields_of_logs_in_memory(tmp_path):
 def test_large_row_groups_are_read_in_stretches(tmp_path, monkeypatch):
     data = table()
     written(tmp_path / "log.parquet", data, 50)
-    monkeypatch.setattr(_file_parts, "STRETCH", 10)
-    monkeypatch.setattr(_partitions, "STRETCH", 7)
+    monkeypatch.setattr(_file_parts, "ROUNDS_OF_STRETCH", 10)
+    monkeypatch.setattr(_partitions, "ROUNDS_OF_STRETCH", 7)
     whole = BanditLogs.from_frame(data, **NAMES)
     lazy = scan_logs(tmp_path, **NAMES).labelled()
     parts = lazy.partitions
@@ -127,7 +127,7 @@ def test_large_row_groups_are_read_in_stretches(tmp_path, monkeypatch):
 
 def test_files_of_datasets_are_read_in_stretches(tmp_path, monkeypatch):
     ds = pytest.importorskip("pyarrow.dataset")
-    monkeypatch.setattr(_file_parts, "STRETCH", 20)
+    monkeypatch.setattr(_file_parts, "ROUNDS_OF_STRETCH", 20)
     ds.write_dataset(table(90), tmp_path, format="ipc")
     lazy = scan_logs(ds.dataset(tmp_path, format="ipc"), **READ)
     reward = table(90)["click"].to_numpy()
@@ -273,7 +273,7 @@ def test_bad_rows_are_named(tmp_path, name, value, names, message):
 def test_bad_rows_of_a_stretch_and_of_a_filter_have_their_own_number(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(_file_parts, "STRETCH", 10)
+    monkeypatch.setattr(_file_parts, "ROUNDS_OF_STRETCH", 10)
     data = with_value("p", 0.0)(table().slice(20))  # row 3 of the stretch, 23 of all
     data = pa.concat_tables([table().slice(0, 20), data])
     lazy = scan_logs(written(tmp_path / "log.parquet", data), **READ, propensity="p")
@@ -367,7 +367,7 @@ def test_small_partitions_are_read_together(tmp_path):
 
 
 def test_csv_types_and_errors(tmp_path, monkeypatch):
-    monkeypatch.setattr(_file_parts, "BLOCK", 16)
+    monkeypatch.setattr(_file_parts, "PART_BYTES", 16)
     monkeypatch.setattr(_file_parts, "GUESS", 20)
     (tmp_path / "log.csv").write_text("a,r,x\n1,0,1\n2,1,2\n1,0.5,2.5\n2,1,3\n")
     lazy = scan_logs(tmp_path / "log.csv", action="a", reward="r", context=["x"])
@@ -376,7 +376,7 @@ def test_csv_types_and_errors(tmp_path, monkeypatch):
     assert {str(logs.context["x"].dtype) for logs in read} == {"float64"}
     assert {logs.action.dtype for logs in read} == {np.dtype("int64")}
     # csv errors name file and block
-    monkeypatch.setattr(_file_parts, "BLOCK", 16)
+    monkeypatch.setattr(_file_parts, "PART_BYTES", 16)
     monkeypatch.setattr(_file_parts, "GUESS", 20)
     path = tmp_path / "log.csv"
     path.write_text("a,r,p\n1,0,.5\n2,1,.5\n1,1,.5\n1,x,.5\n2,1,0\n")

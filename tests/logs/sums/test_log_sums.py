@@ -25,7 +25,7 @@ from skope_ope import (
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
 from skope_ope.evaluators import ValueSummary
 from skope_ope.logs.checks._order import OrderSums
-from skope_ope.logs.sums._group_sums import FEW, WordsOfGroups, sums_of_groups
+from skope_ope.logs.sums._group_sums import KEPT_GROUPS, WordsOfGroups, sums_of_groups
 from skope_ope.logs.sums._row_sample import RowSample
 from tests.logs._worlds import parts_of, slates, world
 
@@ -343,7 +343,7 @@ def words(labels):
     return WordsOfGroups(SimpleNamespace(groups=labels)).words.tolist()
 
 
-def part(groups, values, limits=FEW):
+def part(groups, values, limits=KEPT_GROUPS):
     """Return the sums of values by group, and the largest."""
     labels, codes = np.unique(groups, return_inverse=True)
     sizes = np.bincount(codes)
@@ -357,7 +357,7 @@ def part(groups, values, limits=FEW):
 
 @pytest.mark.parametrize("few", [False, True])
 def test_any_parts_give_the_sums_of_the_whole(few):
-    limits = (200, 50) if few else FEW
+    limits = (200, 50) if few else KEPT_GROUPS
     rng = np.random.default_rng(0)
     groups, values = rng.integers(0, 400, 5_000), rng.integers(0, 100, 5_000)
     whole, n = part(groups, values, limits), len(np.unique(groups))
