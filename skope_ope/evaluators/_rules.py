@@ -117,7 +117,7 @@ BY_ESTIMATED = (
     "the propensities are estimated: its value is right if they are right or if "
     "its reward model is, and the model lowers its variance"
 )
-WITHOUT_PROPENSITIES = (
+NONE_RECORDED = (
     "without propensities only a reward model can be used, and no interval includes "
     "its error; record propensities, or estimate them with PropensityEstimator"
 )
@@ -168,7 +168,7 @@ RULES = {
         "all that the system used.",
         rows={"DirectMethod": DirectMethod()},
         left_out=WITHOUT_PROPENSITIES,
-        reason=WITHOUT_PROPENSITIES,
+        reason=NONE_RECORDED,
         use=DoublyRobust(),
         check=SNIPS(),
         step="PropensityEstimator",

@@ -259,7 +259,7 @@ UNKNOWN = "'{}' is unknown: name none, ridge, log"
             for one in ["forest", "1_0", "nan", "inf"]
         ),
         ("ridge", False, "", "the reward model 'ridge' needs features"),
-        ("logistic", True, "x", "the reward model 'logistic' takes no missing"),
+        ("logistic", True, "x", None),
         ("none", False, "", None),
         ("hist", True, "x", None),
     ],
