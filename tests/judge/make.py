@@ -28,9 +28,9 @@ from tests.judge._sources import files_and_frames, memory_and_days
 from tests.judge._worlds import made, names
 
 FOLDER = Path(__file__).with_name("answers")
-OWN = {False: 1e-12, True: 1e-9}  # tolerance of stored numbers; of intervals
-# Of another source than memory, by the number of memory. The width of an interval is the
-# root of a variance: where that is rounding alone, machines differ by the root of it.
+OWN = {False: 1e-12, True: 1e-9}  # tolerance of numbers in memory; of intervals
+# Of another source, mostly by the number of memory. An interval is as wide as the root
+# of a variance: where that is rounding alone, machines differ by its root.
 SHARED = {False: 1e-9, True: 1e-7}
 # The mean reward of other folds is a model, too.
 FITTED = (
@@ -135,9 +135,10 @@ def moved(found, stored, scale):
     """Answers that are not as stored: {key: (then, now)}."""
     wrong = {}
     for key, told in found.items():
-        own = key in stored or key.startswith("memory/")
+        of_memory = key.startswith("memory/")
+        own = key in stored or of_memory
         then = stored.get(key if own else as_memory(key), "nothing")
-        tolerance = (OWN if own else SHARED)[is_interval(key)]
+        tolerance = (OWN if of_memory else SHARED)[is_interval(key)]
         if not agree(told, then, tolerance, scale):
             wrong[key] = (then, told)
     sources = {key.split("/", 1)[0] for key in found}
