@@ -392,8 +392,7 @@ def learned(wanted, args, train, context, progress):
     exploring = f" with epsilon {epsilon:g}" if epsilon else ""
     return policy, (
         f"{wanted.kind}{exploring} on {type(inside(policy.classifier_)).__name__}, "
-        "learned on "
-        f"{len(train):,} rounds"
+        f"learned on {len(train):,} rounds"
     )
 
 

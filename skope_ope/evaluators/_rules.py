@@ -387,7 +387,7 @@ def recommended_evaluator(logs, n_loggers=None, more=(), logged_only=False):
     # interval. `logged_only`: of the policy only the logged actions' probabilities are
     # known.
     rule = RULES[situation_of(logs, n_loggers, more)]
-    plain = plain_row(dict(zip(rule.rows, rule.rows, strict=True)), None)
+    plain = plain_name(rule.rows)
     if logged_only and plain:
         return Recommendation(plain, rule.rows[plain], WITHOUT_MODEL)
     estimated = "propensity" in more or getattr(logs, "propensity_estimated", False)
@@ -395,10 +395,14 @@ def recommended_evaluator(logs, n_loggers=None, more=(), logged_only=False):
     return Recommendation(rule.row, rule.row and rule.evaluator, reason)
 
 
+def plain_name(rows):
+    """Return the row of the first table that decides where no model can be used."""
+    return next((one for one in ("BalancedIPS", "SNIPS") if one in rows), None)
+
+
 def plain_row(rows, otherwise):
-    """Return what decides among rows of the first table where no model can be used."""
-    names = [one for one in ("BalancedIPS", "SNIPS") if one in rows]
-    return rows[names[0]] if names else otherwise
+    """Return what is known of this row, by its name."""
+    return rows.get(plain_name(rows), otherwise)
 
 
 def is_one_of(evaluator, recommended):

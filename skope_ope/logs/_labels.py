@@ -230,7 +230,7 @@ OF_CLASS = (
 
 
 def kind_of_labels(labels):
-    """Return the kind of some labels, UNKNOWN where there are several or none."""
+    """Return the kind of some labels, NO_KIND where there are several or none."""
     if labels is None or not len(labels):
         return NO_KIND
     if labels.dtype.kind != "O":

@@ -201,8 +201,8 @@ def known(pair):
     return isfinite(pair[0]) and isfinite(pair[1])
 
 
-N_CORNERS = 33  # weights that are tried where the largest may not be the worst
-TRIED_SHARES = np.linspace(0.0, 1.0, N_CORNERS)
+N_SHARES = 33  # weights that are tried where the largest may not be the worst
+TRIED_SHARES = np.linspace(0.0, 1.0, N_SHARES)
 ZOOMS = 4  # times that the worst of them is looked for between its neighbours
 
 
@@ -484,14 +484,14 @@ class LargestDeviation:
             return np.zeros(1)
         if np.array_equal(change(some), some):
             return some
-        tried = np.append(some, np.geomspace(1e-6 * largest, largest, N_CORNERS))
+        tried = np.append(some, np.geomspace(1e-6 * largest, largest, N_SHARES))
         for _ in range(ZOOMS):
             tried.sort()
             top = int(np.argmax(change(tried)))
             ends = tried[[max(top - 1, 0), min(top + 1, len(tried) - 1)]]
             best, tried = (
                 tried[top],
-                np.append(np.linspace(*ends, N_CORNERS), tried[top]),
+                np.append(np.linspace(*ends, N_SHARES), tried[top]),
             )
         return np.append(some, best)
 
